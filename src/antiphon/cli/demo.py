@@ -1,0 +1,141 @@
+"""`antiphon demo`: the whole idea in less than a minute, on nothing but what is installed.
+
+A story in which the order matters, the five orders side by side on a conversation, a swarm of faulty worlds, and a report page.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.columns import Columns
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.text import Text
+
+from antiphon.cli import comparison as comparisons
+from antiphon.cli import report, swarms, terminal
+from antiphon.cli.main import BROKEN
+from antiphon.cli.story import READER, Story, tell
+from antiphon.errors import UsageError
+from antiphon.sim import conversation as conversations
+from antiphon.sim import plots
+from antiphon.sim.compare import ORDERS, Comparison, compare
+from antiphon.sim.swarm import default_cases
+
+STORY_ORDERS = ("unordered", "causal", "semantic")
+LOSS, RATE, SWARM_SEEDS = 0.02, 10.0, 120
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="The directory for the report page.")] = Path("antiphon-demo"),
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the story.")] = False,
+) -> None:
+    """See what Antiphon is about, in less than a minute: a story, the orders side by side, a swarm, and a report page."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"--out {out} is a file: name a directory, for example --out antiphon-demo")
+    out.mkdir(parents=True, exist_ok=True)
+    stories = [tell(order) for order in STORY_ORDERS]
+    if not json:
+        _tell(stories)
+    comparison = _compare()
+    if not json:
+        _show(comparison)
+    summary = swarms.work(list(default_cases(range(SWARM_SEEDS))))
+    verdict = swarms.verdict(summary)
+    commands = (
+        f"antiphon sim compare --loss {LOSS:g} --rate {RATE:g}",
+        f"antiphon sim swarm --seeds 0:{SWARM_SEEDS}",
+        "antiphon demo",
+    )
+    try:
+        picture = plots.svg(comparison)
+    except UsageError as missing:
+        terminal.err.print(f"The report has no picture: {missing}", style="dim", markup=False, soft_wrap=True)
+        picture = None
+    page = out / "report.html"
+    page.write_text(report.page(stories, comparison, picture, verdict, summary.ok, commands), encoding="utf-8")
+    if json:
+        terminal.print_json({"stories": stories, "comparison": comparison.as_dict(), "swarm": swarms.as_dict(summary), "report": str(page)})
+    else:
+        _close(verdict, summary.ok, page)
+    if not (summary.ok and comparison.ok):
+        raise typer.Exit(BROKEN)
+
+
+def _tell(stories: list[Story]) -> None:
+    terminal.out.print("\n[bold]Antiphon[/]: a group sings together when everyone agrees what comes after what.\n")
+    _head(1, "Four friends, two questions, one slow line")
+    _say(
+        "C asks about Delhi, then about Chennai; B and A read both and answer one each. "
+        f"The line from C to {READER} is slow: the answers overtake the questions. In every order the same messages reach {READER} "
+        f"at the same moments. What {READER} reads:"
+    )
+    terminal.out.print(Padding(Columns([_panel(story) for story in stories]), (1, 0, 1, 3)))
+    _say(
+        "[bold]unordered[/] shows answers to nothing. [bold]causal[/] is right, but Yes waits for Chennai too, because B had read "
+        "it. [bold]semantic[/] waits for the question that is answered, and for nothing else.\n"
+    )
+
+
+def _panel(story: Story) -> Panel:
+    """What the reader saw, line by line; an answer that follows its question is indented under it."""
+    text = Text()
+    seen: set[str] = set()
+    for line in story.read_by(READER):
+        text.append(f"{1000 * line.read_at:4.0f} ms  ", style="dim")
+        if line.answers in seen:
+            text.append("└ ")
+        text.append(f"{line.author} ", style="bold")
+        text.append(line.text)
+        if line.answers is not None and line.answers not in seen:
+            text.append("  ← to what?", style="red")
+        elif line.waited_s > 0:
+            text.append(f"  (waited {1000 * line.waited_s:.0f} ms)", style="dim")
+        text.append("\n")
+        seen.add(line.text)
+    text.rstrip()
+    border = "red" if story.order == "unordered" else "green"
+    return Panel(text, title=f"[bold]{story.order}", title_align="left", width=40, border_style=border)
+
+
+def _compare() -> Comparison:
+    with terminal.progress("replaying a conversation") as advance:
+        return compare(
+            conversations.shipped(),
+            loss=LOSS,
+            rate=RATE,
+            progress=lambda order, sent, lines: advance(ORDERS.index(order) * lines + sent, len(ORDERS) * lines),
+        )
+
+
+def _show(comparison: Comparison) -> None:
+    _head(2, "A conversation of eight people, five orders, the same arrivals")
+    _say(comparisons.subtitle(comparison))
+    terminal.out.print(Padding(comparisons.table(comparison), (0, 0, 0, 3)))
+    semantic, causal, total = (comparison[order].hold_back for order in ("semantic", "causal", "total"))
+    _say(
+        f"Of {semantic.deliveries:,} deliveries semantic order held {semantic.held:,}, causal {causal.held:,}, total {total.held:,}; "
+        f"on average {1000 * semantic.mean_s:.1f}, {1000 * causal.mean_s:.1f} and {1000 * total.mean_s:.1f} ms.\n"
+    )
+    _head(3, "Would it survive a bad day?")
+    _say(
+        f"{SWARM_SEEDS} groups over every order and every multicast that repairs, with loss, duplicates, reordering, slow members and "
+        "crashes; every promise is checked, message by message."
+    )
+
+
+def _close(verdict: str, sound: bool, page: Path) -> None:
+    _say(f"[{'bold green' if sound else 'bold red'}]{verdict}\n")
+    _head(4, "The report")
+    terminal.out.print(f"   Open {page} in a browser.", soft_wrap=True, markup=False)
+    _say("Next: [bold]antiphon sim swarm --seeds 0:500[/], [bold]antiphon sim compare --help[/], or the twenty lines in README.md.\n")
+
+
+def _head(number: int, title: str) -> None:
+    terminal.out.print(f"[bold cyan]{number}  {title}")
+
+
+def _say(markup: str) -> None:
+    terminal.out.print(Padding(markup, (0, 0, 0, 3)))

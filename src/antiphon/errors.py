@@ -1,0 +1,74 @@
+"""Everything Antiphon raises, in one tree, split by whose fault it is.
+
+    AntiphonError
+    ├── UsageError           the caller's fault: change the call
+    │   ├── InvalidOption    an option, or a combination of options, that cannot work; says which and why
+    │   ├── InvalidName      a name that cannot be a member's or a group's
+    │   ├── TooLarge         a payload above the group's message limit
+    │   ├── UnknownParent    an answer to a message that this member has not delivered
+    │   └── ScenarioError    a scenario file that cannot be read; carries file and line
+    ├── PeerError            a peer's fault: counted and dropped, never raised into an event loop
+    │   └── BadFrame         bytes that are not a frame; `reason` is the name of the counter
+    └── WorldError           nobody's fault: wait, retry, or give up
+        └── WouldBlock       no credit now: wait for `Writable`, or use the call that waits
+"""
+
+from __future__ import annotations
+
+
+class AntiphonError(Exception):
+    """The root of the tree above."""
+
+
+class UsageError(AntiphonError):
+    """The call itself is wrong; repeating it unchanged cannot help."""
+
+
+class InvalidOption(UsageError):
+    def __init__(self, option: str, value: object, why: str) -> None:
+        super().__init__(f"{option}={value!r}: {why}")
+        self.option, self.value, self.why = option, value, why
+
+
+class InvalidName(UsageError):
+    def __init__(self, name: object, why: str) -> None:
+        super().__init__(f"{name!r} cannot be a name: {why}")
+        self.name, self.why = name, why
+
+
+class TooLarge(UsageError):
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"the payload has {size:,} bytes and a message may have {limit:,}: split it, or raise message_bytes")
+        self.size, self.limit = size, limit
+
+
+class UnknownParent(UsageError):
+    def __init__(self, parent: object, why: str = "it has not been delivered here; answer a message after reading it") -> None:
+        super().__init__(f"cannot answer {parent}: {why}")
+        self.parent, self.why = parent, why
+
+
+class ScenarioError(UsageError):
+    def __init__(self, file: str, line: int, why: str) -> None:
+        super().__init__(f"{file}:{line}: {why}")
+        self.file, self.line, self.why = file, line, why
+
+
+class PeerError(AntiphonError):
+    """A peer did something wrong."""
+
+
+class BadFrame(PeerError):
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class WorldError(AntiphonError):
+    """The world is not ready for this now."""
+
+
+class WouldBlock(WorldError):
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why}: wait for Writable and send again")
+        self.why = why

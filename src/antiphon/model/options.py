@@ -1,0 +1,68 @@
+"""What is chosen when a group is created, and what each member chooses for itself.
+
+`GroupOptions` travel with the group and are the same at every member. `Settings` are a member's own: intervals, and the bound
+of everything that is kept. Every bound is in messages or bytes, every interval in seconds.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from antiphon.errors import InvalidOption
+
+
+class GroupOptions(Struct, frozen=True, kw_only=True):
+    """The group's contract. `window` bounds what a sender may have on its way that some member does not hold yet."""
+
+    order: str = "fifo"
+    multicast: str = "reliable"
+    delivery: str = "agreed"
+    fanout: int = 2
+    window: int = 8_192
+
+    def __post_init__(self) -> None:
+        if self.delivery not in ("agreed", "safe"):
+            raise InvalidOption("delivery", self.delivery, "choose 'agreed' or 'safe'")
+        if self.fanout < 1:
+            raise InvalidOption("fanout", self.fanout, "a tree needs at least one child per member")
+        if self.window < 1:
+            raise InvalidOption("window", self.window, "a sender needs room for at least one message")
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """A member's own bounds and intervals; the defaults suit a local network."""
+
+    frame_bytes: int = 60_000
+    """A batch is closed before its frame exceeds this; a larger message is fragmented."""
+    batch_messages: int = 1_024
+    """A batch is closed when it holds this many messages."""
+    message_bytes: int = 16 << 20
+    """The largest payload that `submit` takes and that fragments may add up to."""
+    window_bytes: int = 32 << 20
+    """Own unstable payload bytes at which sending is refused."""
+    reassembly_bytes: int = 32 << 20
+    """Bytes of half-arrived messages kept per sender; above it the oldest is abandoned and asked for again."""
+    waiting_messages: int = 131_072
+    """Messages a hold-back store keeps per group; above it what would have to wait is not accepted, which slows its sender."""
+
+    digest_s: float = 0.025
+    """How soon after news a digest is sent; while nothing changes the interval doubles up to `heartbeat_s`."""
+    heartbeat_s: float = 1.0
+    nack_s: float = 0.02
+    """How long a gap may last before it is asked for; doubled with every attempt up to `nack_max_s`."""
+    nack_max_s: float = 2.0
+    repair_s: float = 0.02
+    """Over how long the answers of members that are not the sender are spread."""
+    repair_frames: int = 128
+    """Frames sent in answer to one request; what is left is asked for again."""
+    parent_s: float = 1.0
+    """How long a message may wait for a parent before the parent is asked for (`besteffort`: before it is given up as lost)."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if getattr(self, name) <= 0:
+                raise InvalidOption(name, getattr(self, name), "must be above zero")
+        if self.frame_bytes < 256:
+            raise InvalidOption("frame_bytes", self.frame_bytes, "a frame needs at least 256 bytes for its header")
+        if self.heartbeat_s < self.digest_s or self.nack_max_s < self.nack_s:
+            raise InvalidOption("heartbeat_s", self.heartbeat_s, "a longest interval must not be below its shortest")

@@ -1,0 +1,64 @@
+"""The open batch: what this member has accepted from its application and not sent yet.
+
+It closes at the end of the turn, when the next message would not fit into its frame, when it holds `batch_messages`, and, in causal
+order, before something else is delivered. So it never holds more than a frame, or one message that will be fragmented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from antiphon.model.frames import NAMED_LIMIT, Batch, Stamp
+from antiphon.model.ids import GroupId, MemberId, MessageId
+
+_HEADER_BYTES = 96
+"""More than a frame's fields take beside its ids, payloads, names and stamp."""
+_MESSAGE_BYTES = 8
+"""More than a message takes beside its payload and the names in it."""
+_NAME_BYTES = 24
+"""More than naming a message takes, its sender's id aside."""
+
+
+class Draft:
+    def __init__(self, group: GroupId, me: MemberId, frame_bytes: int, messages: int) -> None:
+        self._group, self._me = group, me
+        self._room = frame_bytes - _HEADER_BYTES - len(me) - len(group)
+        self._messages = messages
+        self._begin()
+
+    def _begin(self) -> None:
+        self.payloads: list[bytes] = []
+        self._parents: list[MessageId | None] | None = None
+        self._after: dict[int, Sequence[MessageId]] = {}
+        self._named: set[MemberId] = set()
+        self._bytes = 0
+
+    def fits(self, payload: bytes, names: tuple[MessageId, ...], stamp_bytes: int) -> bool:
+        """Whether the message can be in this batch; an empty one takes any."""
+        if not self.payloads:
+            return True
+        size = len(payload) + _MESSAGE_BYTES
+        if names:
+            size += sum(_NAME_BYTES + len(name.sender) for name in names)
+            if len(self._named) + len(names) > NAMED_LIMIT:
+                return False
+        return len(self.payloads) < self._messages and self._bytes + size + stamp_bytes <= self._room
+
+    def add(self, seqno: int, payload: bytes, reply_to: MessageId | None, after: Sequence[MessageId]) -> None:
+        if self._parents is None and (reply_to is not None or after):
+            self._parents = [None] * len(self.payloads)
+        if self._parents is not None:
+            self._parents.append(reply_to)
+            for name in after if reply_to is None else (reply_to, *after):
+                self._named.add(name.sender)
+                self._bytes += _NAME_BYTES + len(name.sender)
+        if after:
+            self._after[seqno] = tuple(after)
+        self.payloads.append(payload)
+        self._bytes += len(payload) + _MESSAGE_BYTES
+
+    def close(self, view: int, first: int, stamp: Stamp, now: float) -> Batch:
+        """The batch, which begins with number `first`; the next one begins empty."""
+        batch = Batch.compose(self._group, self._me, view, first, self.payloads, self._parents, stamp, now, self._after)
+        self._begin()
+        return batch

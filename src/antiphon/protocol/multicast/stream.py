@@ -1,0 +1,141 @@
+"""One stream of a view as one member sees it: what arrived, what is missing, and the frames others may still need.
+
+Keeps: the position without a gap (`high`), the ranges above it, and every frame byte for byte until it is stable. Bounded by the
+group's window: a sender cannot be further ahead than that of the slowest member, and what claims to be is refused. Half-arrived
+messages are bounded in bytes; at the bound the oldest is abandoned and asked for again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from antiphon.model.frames import Fragment
+from antiphon.model.ids import MemberId
+from antiphon.model.ranges import Ranges
+
+
+class Stream:
+    __slots__ = (
+        *("above", "asked_at", "attempt", "bytes", "firsts", "frames", "high", "index"),
+        *("known", "nack_at", "parts", "parts_bytes", "say_at", "sender", "stable", "tidy", "top"),
+    )
+
+    def __init__(self, index: int, sender: MemberId, cut: int = 0) -> None:
+        self.index, self.sender = index, sender
+        self.high = self.top = self.known = self.stable = cut
+        """Has everything up to `high`; holds `top` as its highest; knows that `known` exists; everyone has up to `stable`."""
+        self.say_at = cut
+        """The position at which the members' digests must be renewed at once."""
+        self.above = Ranges()
+        """What is here beyond the first gap."""
+        self.frames: dict[int, tuple[int, Sequence[bytes]]] = {}
+        """First number to (last number, the frame alone or all frames of a fragmented message)."""
+        self.firsts: list[int] = []
+        """The keys of `frames`, sorted while `tidy`."""
+        self.tidy = True
+        self.bytes = 0
+        self.parts: dict[int, tuple[int, dict[int, bytes]]] = {}
+        """Number of a half-arrived message to how many parts it has and the frames of those that are here, by index."""
+        self.parts_bytes = 0
+        self.attempt, self.nack_at, self.asked_at = 0, 0.0, 0.0
+
+    def take(self, first: int, last: int) -> list[tuple[int, int]]:
+        """Notes that `first … last` is here and returns what of it is new."""
+        if first == self.high + 1 and self.top == self.high:
+            self.high = self.top = last
+            if last > self.known:
+                self.known = last
+            return [(first, last)]
+        if first <= self.high:
+            if last <= self.high:
+                return []
+            first = self.high + 1
+        above = self.above
+        fresh = above.missing(first, last)
+        if not fresh:
+            return fresh
+        if first > self.high + 1:
+            above.add(first, last)
+        else:
+            self.high = above.pop_up_to(last)
+        if last > self.top:
+            self.top = last
+        if last > self.known:
+            self.known = last
+        return fresh
+
+    def keep(self, first: int, last: int, wires: Sequence[bytes]) -> None:
+        """Keeps a frame, or the fragments of one message, for repairs."""
+        firsts = self.firsts
+        if firsts and first < firsts[-1]:
+            self.tidy = False
+        firsts.append(first)
+        self.frames[first] = (last, wires)
+        self.bytes += sum(map(len, wires))
+
+    def covering(self, low: int, high: int) -> Iterator[tuple[int, Sequence[bytes]]]:
+        """The kept frames that hold any of `low … high`, with their first numbers."""
+        firsts = self._sorted_firsts()
+        at = max(bisect_right(firsts, low) - 1, 0)
+        while at < len(firsts) and firsts[at] <= high:
+            last, wires = self.frames[firsts[at]]
+            if last >= low:
+                yield firsts[at], wires
+            at += 1
+
+    def forget(self, stable: int) -> None:
+        """Drops the frames that lie entirely at or below `stable`."""
+        self.stable = stable
+        count = 0
+        for first in self._sorted_firsts():
+            last, wires = self.frames[first]
+            if last > stable:
+                break
+            self.bytes -= sum(map(len, wires))
+            del self.frames[first]
+            count += 1
+        if count:
+            del self.firsts[:count]
+
+    def _sorted_firsts(self) -> list[int]:
+        # Sorted when they are read, not when they are added: a thousand frames that arrive backwards cost one sort.
+        if not self.tidy:
+            self.firsts.sort()
+            self.tidy = True
+        return self.firsts
+
+    @property
+    def gapped(self) -> bool:
+        """Whether something is known to be missing."""
+        return self.high < self.known
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """What is missing entirely; half-arrived messages are in `parts`."""
+        gaps = self.above.missing(self.high + 1, self.known)
+        if self.parts:
+            begun = Ranges((number, number) for number in sorted(self.parts))
+            gaps = [piece for low, high in gaps for piece in begun.missing(low, high)]
+        return gaps
+
+    # -- fragments -------------------------------------------------------------------------------------------------------------
+
+    def add_part(self, fragment: Fragment, wire: bytes, limit: int) -> tuple[bool, int]:
+        """Keeps a part. Returns whether it was new, and how many parts of older messages were abandoned to make room."""
+        count, wires = self.parts.setdefault(fragment.first, (fragment.count, {}))
+        if count != fragment.count or fragment.index in wires:
+            return False, 0
+        wires[fragment.index] = wire
+        self.parts_bytes += len(wire)
+        self.known = max(self.known, fragment.first)
+        abandoned = 0
+        while self.parts_bytes > limit and len(self.parts) > 1:
+            oldest = next(number for number in self.parts if number != fragment.first)
+            abandoned += self.drop_parts(oldest)
+        return True, abandoned
+
+    def drop_parts(self, number: int) -> int:
+        """Forgets the parts of a message; returns how many there were."""
+        _, wires = self.parts.pop(number, (0, {}))
+        self.parts_bytes -= sum(map(len, wires.values()))
+        return len(wires)

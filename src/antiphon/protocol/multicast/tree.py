@@ -1,0 +1,49 @@
+"""tree: a frame travels down a k-ary tree rooted at its sender, computed by every member from the view alone.
+
+Members stand in the view's order, rotated so that the sender has position 0; position p sends on to positions k·p+1 … k·p+k that
+exist. A batch costs n − 1 frames for n members, at most k of them sent by any one. An inner member that is down costs its subtree
+no message: repair as in `reliable`.
+"""
+
+from __future__ import annotations
+
+from antiphon.model.ids import MemberId
+from antiphon.model.view import View
+from antiphon.protocol.multicast.reliable import Reliable
+from antiphon.protocol.multicast.stream import Stream
+from antiphon.protocol.stage import Context, OnAccept, Ordering
+
+
+def children(member: int, root: int, members: int, fanout: int) -> list[int]:
+    """To whom member number `member` sends on what member number `root` sent, in a view of `members`."""
+    position = (member - root) % members
+    lowest = fanout * position + 1
+    return [(child + root) % members for child in range(lowest, min(lowest + fanout, members))]
+
+
+class Tree(Reliable):
+    forwards = True
+
+    def __init__(self, context: Context, ordering: Ordering, on_accept: OnAccept | None) -> None:
+        self._targets_by_root: dict[MemberId, tuple[MemberId, ...]] = {}
+        super().__init__(context, ordering, on_accept)
+
+    def send(self, wire: bytes) -> None:
+        self._to_children(self.me, wire)
+
+    def forward(self, stream: Stream, wire: bytes, source: MemberId | None) -> None:
+        self._to_children(stream.sender, wire)
+
+    def _to_children(self, root: MemberId, wire: bytes) -> None:
+        view = self.context.view
+        targets = self._targets_by_root.get(root)
+        if targets is None:
+            ranks = children(view.rank(self.me), view.rank(root), len(view.members), self.context.options.fanout)
+            targets = self._targets_by_root[root] = tuple(view.members[rank] for rank in ranks)
+        if targets:
+            self.sends.append((targets, wire))
+            self.frames_sent += 1
+
+    def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
+        self._targets_by_root = {}
+        super().on_view(view, previous, cut)

@@ -1,0 +1,294 @@
+"""semantic (S_b): a message is delivered as soon as the messages it names are delivered, and never waits for anything else.
+
+Keeps, per sender, two structures. The *ordering list*: the ranges of numbers that have come in (`Ranges`: one range while traffic is in
+order). The *out-of-sequence store*: which of those wait, and, under each missing number, the messages that wait for it; O(1) to add, to
+find and to take out. What is in the list and not in the store is delivered: so a message that waits costs the list no hole, and
+a release no search. Releasing walks the subtree with an explicit stack, children in arrival order, a parent always before them:
+O(q) for q released messages.
+
+The store is bounded by `waiting_messages`. At the bound, what would have to wait is not taken (so its sender is slowed down and the
+frame comes again later) unless something waits for it, and the missing parents are asked for. They are asked for anyway after
+`parent_s`; over besteffort they are given up as lost then. A message that names one that cannot exist is counted and dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from antiphon.errors import UnknownParent
+from antiphon.model.events import Orphaned, Why
+from antiphon.model.frames import Batch
+from antiphon.model.ids import MemberId, MessageId
+from antiphon.model.ranges import Ranges
+from antiphon.model.view import View
+from antiphon.protocol.stage import Context, Ordering
+
+
+class _Several:
+    """A waiting message that misses more than one other, and how many."""
+
+    __slots__ = ("batch", "missing")
+
+    def __init__(self, batch: Batch, missing: int) -> None:
+        self.batch, self.missing = batch, missing
+
+    def misses_more(self) -> bool:
+        """One of the missing has come: are there others?"""
+        self.missing -= 1
+        return self.missing > 0
+
+
+class _Sender:
+    """What has come from one sender, what of it waits, and what waits for it."""
+
+    __slots__ = ("accepted", "children", "level", "waiting")
+
+    def __init__(self, cut: int) -> None:
+        self.level = cut
+        """Everything up to here has come in."""
+        self.accepted = Ranges()
+        """What has come in beyond `level`."""
+        self.waiting: dict[int, Batch | _Several] = {}
+        self.children: dict[int, list[tuple[_Sender, int]]] = {}
+        """Missing or waiting number to those that wait for it, in arrival order."""
+
+    def add(self, low: int, high: int) -> None:
+        if low == self.level + 1:
+            self.level = high if not self.accepted.lows else self.accepted.pop_up_to(high)
+        else:
+            self.accepted.add(low, high)
+
+    def is_delivered(self, number: int) -> bool:
+        return (0 < number <= self.level or number in self.accepted) and number not in self.waiting
+
+    def ordering_list(self) -> Ranges:
+        """The delivered numbers as ranges."""
+        delivered = Ranges()
+        for low, high in ((1, self.level), *self.accepted):
+            for number in sorted(number for number in self.waiting if low <= number <= high):
+                if low < number:
+                    delivered.add(low, number - 1)
+                low = number + 1
+            if low <= high:
+                delivered.add(low, high)
+        return delivered
+
+
+class _Senders(dict[MemberId, _Sender]):
+    """All senders that ever were in a view here; anyone else is nobody, from whom nothing has come."""
+
+    def __missing__(self, member: MemberId) -> _Sender:
+        return _NOBODY
+
+
+_NOBODY = _Sender(0)
+
+
+class Semantic(Ordering):
+    over_besteffort = True
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._senders = _Senders()
+        self._held = 0
+        self._limit = context.settings.waiting_messages
+        self._missing_before: dict[MessageId, None] = {}
+        """The parents that were missing at the last look."""
+        self._looking = False
+        self._know(context.view.members, context.cut)
+
+    def _know(self, members: tuple[MemberId, ...], cut: dict[MemberId, int]) -> None:
+        """What lies before this member's time counts as delivered."""
+        for member in (*members, *cut):
+            if member not in self._senders:
+                self._senders[member] = _Sender(cut.get(member, 0))
+
+    # -- sending ---------------------------------------------------------------------------------------------------------------
+
+    def check(self, seqno: int, names: tuple[MessageId, ...]) -> None:
+        for name in names:
+            if name.sender == self.context.me:
+                if not 1 <= name.seqno < seqno:
+                    raise UnknownParent(name, "a message can follow only earlier messages of its own sender")
+            elif not self.is_delivered(name):
+                raise UnknownParent(name)
+
+    def is_delivered(self, message: MessageId) -> bool:
+        return self._senders[message[0]].is_delivered(message[1])
+
+    # -- receiving -------------------------------------------------------------------------------------------------------------
+
+    def refuses(self, batch: Batch) -> str | None:
+        if batch.stamp is not None:
+            return "unexpected_stamp"
+        if self._held + len(batch.payloads) <= self._limit:
+            return None
+        numbers = range(batch.first, batch.last + 1)
+        awaited = self._senders[batch.sender].children
+        if any(number in awaited for number in numbers):
+            # Something waits for this batch: refusing it for want of room would keep the room taken for ever.
+            return None
+        waits = sum(not all(map(self.is_delivered, batch.follows(number))) for number in numbers)
+        if self._held + waits <= self._limit:
+            return None
+        self.context.want(self._missing_parents())
+        return "no_room"
+
+    def accept(self, batch: Batch, low: int, high: int) -> None:
+        senders, deliver = self._senders, self.deliver
+        mine = senders[batch.sender]
+        mine.add(low, high)
+        parents = batch.parents
+        if parents is None:
+            deliver((batch, low, high))
+        else:
+            whose = batch.whose
+            if high - low + 1 < len(parents):
+                parents, whose = parents[low - batch.first : high + 1 - batch.first], whose[low - batch.first : high + 1 - batch.first]
+            named = [senders[member] for member in batch.named]
+            after, waiting = batch.after, mine.waiting
+            run, held = low, 0
+            # Messages run … seqno-1 can be delivered and are not yet: they leave as one range. This loop is the one place that
+            # looks at single messages; what is written out in it, instead of called, halves its cost.
+            for seqno, number, index in zip(range(low, high + 1), parents, whose, strict=True):
+                if after is not None and seqno in after:
+                    if not self._hold_several(mine, batch, seqno):
+                        continue
+                elif not number:
+                    continue
+                else:
+                    sender = named[index]
+                    if number <= sender.level:
+                        if number not in sender.waiting and (sender is not mine or number < seqno):
+                            continue
+                    elif sender.accepted.lows and sender.is_delivered(number):
+                        continue
+                    if sender is _NOBODY or (sender is mine and number >= seqno):
+                        # There can be no such message. Nothing may wait for what is dropped, so it counts as dealt with.
+                        self.context.drops["impossible_parent"] += 1
+                    else:
+                        waiting[seqno] = batch
+                        held += 1
+                        children = sender.children
+                        if number in children:
+                            children[number].append((mine, seqno))
+                        else:
+                            children[number] = [(mine, seqno)]
+                if run < seqno:
+                    deliver((batch, run, seqno - 1))
+                run = seqno + 1
+            if run <= high:
+                deliver((batch, run, high))
+            self._held += held
+            if self._held and not self._looking:
+                self._look_later()
+        children = mine.children
+        if children:
+            waiting, released = mine.waiting, []
+            # Whichever is shorter: a long chain has many children that wait, a long batch many messages for which none does.
+            few = len(children) < high - low
+            numbers = [number for number in children if low <= number <= high] if few else range(low, high + 1)
+            for number in numbers:
+                if number in children and number not in waiting:
+                    released += children.pop(number)
+            if released:
+                self._release(released)
+
+    def _hold_several(self, mine: _Sender, batch: Batch, seqno: int) -> bool:
+        """Holds (or drops) a message that names several others; False when it can be delivered."""
+        missing: list[MessageId] = []
+        for name in dict.fromkeys(batch.follows(seqno)):
+            sender = self._senders[name[0]]
+            if sender is _NOBODY or (sender is mine and name[1] >= seqno):
+                self.context.drops["impossible_parent"] += 1
+                return True
+            if not sender.is_delivered(name[1]):
+                missing.append(name)
+        if missing:
+            mine.waiting[seqno] = batch if len(missing) == 1 else _Several(batch, len(missing))
+            self._held += 1
+            for whose, number in missing:
+                self._senders[whose].children.setdefault(number, []).append((mine, seqno))
+        return bool(missing)
+
+    def _release(self, children: list[tuple[_Sender, int]]) -> None:
+        """Delivers these messages and, after each, those that waited for it: depth first, in arrival order, without recursion."""
+        deliver, released = self.deliver, 0
+        stack = children[::-1]
+        while stack:
+            sender, seqno = stack.pop()
+            batch = sender.waiting.pop(seqno)
+            if type(batch) is _Several:
+                if batch.misses_more():
+                    sender.waiting[seqno] = batch
+                    continue
+                batch = batch.batch
+            released += 1
+            deliver((batch, seqno, seqno))  # type: ignore[arg-type]
+            if seqno in sender.children:
+                stack += sender.children.pop(seqno)[::-1]
+        self._held -= released
+
+    # -- parents that do not come ----------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Asks for the parents that have been missing for a whole interval; over besteffort gives them up."""
+        self._looking = False
+        missing = dict.fromkeys(self._missing_parents())
+        overdue = [parent for parent in missing if parent in self._missing_before]
+        if self.context.multicast.repairs():
+            self.context.want(overdue)
+        else:
+            self._give_up(overdue)
+        self._missing_before = missing
+        if self._held:
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._looking = True
+        self.context.call_in(self.context.settings.parent_s, self._look)
+
+    def _missing_parents(self) -> Iterator[MessageId]:
+        """The parents that are waited for and not themselves waiting here."""
+        for member, sender in self._senders.items():
+            for number in sender.children:
+                if number not in sender.waiting:
+                    yield MessageId(member, number)
+
+    def _give_up(self, parents: list[MessageId]) -> None:
+        """Delivers what waits for parents that are lost, marked so."""
+        for parent in parents:
+            for sender, seqno in self._senders[parent.sender].children.pop(parent.seqno, ()):
+                batch = sender.waiting.pop(seqno)
+                if isinstance(batch, _Several):
+                    if batch.misses_more():
+                        sender.waiting[seqno] = batch
+                        continue
+                    batch = batch.batch
+                self._held -= 1
+                lost = tuple(name for name in batch.follows(seqno) if not self.is_delivered(name))
+                self.deliver(Orphaned(batch, seqno, lost))
+                self._release(sender.children.pop(seqno, []))
+
+    def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
+        """What a departed sender's lost message kept waiting is delivered with `parent_lost` set."""
+        self._give_up([parent for parent in self._missing_parents() if parent.sender not in view])
+        self._know(view.members, cut)
+
+    # -- questions -------------------------------------------------------------------------------------------------------------
+
+    def why(self, message: MessageId) -> Why | None:
+        waiting = self._senders[message.sender].waiting.get(message.seqno)
+        if waiting is None:
+            return None
+        batch = waiting.batch if isinstance(waiting, _Several) else waiting
+        missing = tuple(name for name in batch.follows(message.seqno) if not self.is_delivered(name))
+        return Why("held", f"waits for {' and '.join(map(str, missing))}, which it names", missing)
+
+    @property
+    def held(self) -> int:
+        return self._held
+
+    def state(self) -> dict[str, object]:
+        delivered = {member: list(sender.ordering_list()) for member, sender in self._senders.items()}
+        return {"held": self._held, "delivered_by_sender": delivered}

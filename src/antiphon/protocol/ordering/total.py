@@ -1,0 +1,195 @@
+"""total: one order of all messages, the same at every member.
+
+The view's first member is the sequencer. Data goes straight to everyone; the sequencer numbers it as it accepts it, each sender's
+messages in their order, and tells the numbering in records that cover whatever came in one turn. A message is delivered when its
+place is known, it is here, and everything before it is delivered. Numbers are (epoch, n), and the epoch is the view.
+
+Because a member answers only what it delivered, and that has its place already, this order also keeps causal precedence. For the
+day the sequencer dies with records that nobody else holds, a batch carries how many places its sender had delivered: a
+message has a lower count than everything sent by those who delivered it, so sorting by it puts causes first.
+
+Keeps data without a place and places without data, bounded by the window per sender. Cost: two look-ups per batch, one record
+per turn of the sequencer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import le
+
+from antiphon.model.events import Delivery, Why
+from antiphon.model.frames import Batch, Record, Stamp
+from antiphon.model.ids import MemberId, MessageId, name_of
+from antiphon.model.view import View
+from antiphon.protocol.stage import Context, Ordering
+
+
+class Total(Ordering):
+    makes_records = True
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._next_by_sender: dict[MemberId, int] = {}
+        """The next message of each sender to be delivered."""
+        self._begin(context.view, context.cut)
+
+    def _begin(self, view: View, cut: dict[MemberId, int]) -> None:
+        kept = self._next_by_sender
+        self._members = view.members
+        self._sequencing = view.members[0] == self.context.me
+        self._next_by_sender = {member: kept.get(member, cut.get(member, 0) + 1) for member in view.members}
+        self._unnumbered_by_sender = dict(self._next_by_sender)
+        """At the sequencer: the next message of each sender to be numbered."""
+        self._data_by_sender: dict[MemberId, dict[int, Delivery]] = {member: {} for member in view.members}
+        self._places: deque[tuple[MemberId, int, int]] = deque()
+        """The numbering, from the next place to be delivered on: (sender, low, high)."""
+        self._unsaid: list[int] = []
+        self._unsaid_count = self._held = self._delivered = 0
+
+    def stamp(self, first: int, last: int) -> Stamp:
+        return [self._delivered] if self._delivered else None
+
+    def stamp_bytes(self) -> int:
+        return 12
+
+    def refuses(self, batch: Batch) -> str | None:
+        stamp = batch.stamp
+        return None if stamp is None or (type(stamp) is list and len(stamp) == 1 and stamp[0] >= 0) else "malformed_stamp"
+
+    def accept(self, batch: Batch, low: int, high: int) -> None:
+        sender = batch.sender
+        data = self._data_by_sender[sender]
+        data[low] = (batch, low, high)
+        self._held += high - low + 1
+        if self._sequencing:
+            self._number(sender, data)
+        places = self._places
+        if places and places[0][0] == sender:
+            self._advance()
+
+    def accept_record(self, record: Record) -> None:
+        body, members = record.body, self._members
+        if record.sender != members[0] or type(body) is not list or len(body) % 3:
+            self.context.drops["malformed_record"] += 1
+            return
+        ranks, lows, highs = body[::3], body[1::3], body[2::3]
+        count = sum(highs) - sum(lows) + len(ranks)
+        if count != record.last - record.first + 1 or not 0 <= min(ranks) <= max(ranks) < len(members) or not all(map(le, lows, highs)):
+            self.context.drops["malformed_record"] += 1
+            return
+        self._places += zip([members[rank] for rank in ranks], lows, highs, strict=True)
+        self._advance()
+
+    def flush(self) -> None:
+        if self._unsaid:
+            body, count = self._unsaid, self._unsaid_count
+            self._unsaid, self._unsaid_count = [], 0
+            self.context.record(count, body)
+
+    def _number(self, sender: MemberId, data: dict[int, Delivery]) -> None:
+        """Gives the next places to what the sender's data allows without a gap."""
+        low = number = self._unnumbered_by_sender[sender]
+        while (piece := data.get(number)) is not None:
+            number = piece[2] + 1
+        if number == low:
+            return
+        self._unnumbered_by_sender[sender] = number
+        rank, unsaid = self._members.index(sender), self._unsaid
+        if unsaid and unsaid[-3] == rank:
+            unsaid[-1] = number - 1
+        else:
+            unsaid += (rank, low, number - 1)
+        self._unsaid_count += number - low
+
+    def _advance(self) -> None:
+        """Delivers place after place, as far as the data is here."""
+        places = self._places
+        while places:
+            sender, low, high = places[0]
+            data = self._data_by_sender[sender]
+            while low <= high:
+                piece = data.pop(low, None)
+                if piece is None:
+                    places[0] = (sender, low, high)
+                    self._next_by_sender[sender] = low
+                    return
+                if piece[2] > high:
+                    # The place ends inside the batch: the rest keeps waiting for its own.
+                    data[high + 1] = (piece[0], high + 1, piece[2])
+                    piece = (piece[0], low, high)
+                self.deliver(piece)
+                count = piece[2] - low + 1
+                self._held -= count
+                self._delivered += count
+                low = piece[2] + 1
+            self._next_by_sender[sender] = low
+            places.popleft()
+
+    def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
+        """Every survivor holds the same records and the same data. The places that are known are delivered, without what nobody
+        holds; then what has no place yet, causes first, ties in the old view's order: all do the same, so nothing needs a number."""
+        self._advance()
+        while self._places:
+            # The head's data is lost, and with it its sender's later messages: fifo.
+            sender = self._places[0][0]
+            self._drop(sender)
+            self._places = deque(place for place in self._places if place[0] != sender)
+            self._advance()
+        for sender, piece in self._without_place():
+            batch, low, high = piece
+            if _count(batch) > self._delivered:
+                # Its sender had delivered a message that is lost with the sequencer.
+                self._drop(sender)
+            elif self._data_by_sender[sender].pop(low, None) is not None:
+                self.deliver(piece)
+                self._delivered += high - low + 1
+                self._next_by_sender[sender] = high + 1
+        for sender in self._data_by_sender:
+            self._drop(sender)
+        self._begin(view, cut)
+
+    def _without_place(self) -> list[tuple[MemberId, Delivery]]:
+        """The data that follows what was delivered of each sender, causes first."""
+        pieces = []
+        for rank, (sender, data) in enumerate(self._data_by_sender.items()):
+            number = self._next_by_sender[sender]
+            while (piece := data.get(number)) is not None:
+                pieces.append((_count(piece[0]), rank, number, sender, piece))
+                number = piece[2] + 1
+        pieces.sort(key=lambda entry: entry[:3])
+        return [(sender, piece) for _, _, _, sender, piece in pieces]
+
+    def _drop(self, sender: MemberId) -> None:
+        data = self._data_by_sender[sender]
+        self.context.drops["lost_predecessor"] += sum(high - low + 1 for _, low, high in data.values())
+        data.clear()
+
+    def why(self, message: MessageId) -> Why | None:
+        sender, seqno = message
+        if not any(low <= seqno <= high for _, low, high in self._data_by_sender.get(sender, {}).values()):
+            return None
+        ahead = 0
+        for whose, low, high in self._places:
+            if whose == sender and low <= seqno <= high:
+                head = MessageId(self._places[0][0], self._places[0][1])
+                number = self._delivered + ahead + seqno - low + 1
+                return Why("held", f"is number {number} of its view and waits for {head}, number {self._delivered + 1}", (head,))
+            ahead += high - low + 1
+        return Why("held", f"waits for its place: the sequencer {name_of(self._members[0])} has not numbered it")
+
+    @property
+    def held(self) -> int:
+        return self._held
+
+    def state(self) -> dict[str, object]:
+        return {
+            "held": self._held,
+            "sequencer": self._members[0],
+            "delivered_places": self._delivered,
+            "known_places": self._delivered + sum(high - low + 1 for _, low, high in self._places),
+        }
+
+
+def _count(batch: Batch) -> int:
+    """How many places the batch's sender had delivered."""
+    return batch.stamp[0] if type(batch.stamp) is list else 0

@@ -1,0 +1,131 @@
+"""The contract of the stages, and what they are given.
+
+An endpoint has two stages, chosen by name when the group is created. **Multicast** moves frames and repairs them; it hands each
+message up exactly once, in any order, as `ordering.accept(batch, low, high)`. **Ordering** decides when messages are delivered;
+it says so with `context.deliver((batch, low, high))`, for any sub-range.
+
+A stage never opens a socket, reads a clock, sleeps or draws a random number of its own: all of that is in its `Context`. What it
+keeps is bounded, and what happens at the bound is written in its docstring. Releasing held work is a loop, never recursion.
+
+An ordering of your own is a subclass of `Ordering` in one file, and one line: `antiphon.protocol.registry.ORDERS["mine"] = Mine`
+(see `docs/write-an-ordering.md`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from antiphon.model.events import Event, Why
+from antiphon.model.frames import Batch, Record, Stamp
+from antiphon.model.ids import GroupId, MemberId, MessageId
+from antiphon.model.options import GroupOptions, Settings
+from antiphon.model.view import View
+from antiphon.protocol.outbox import Outbox
+from antiphon.protocol.timers import Timers
+
+if TYPE_CHECKING:
+    from antiphon.protocol.multicast.besteffort import BestEffort
+    from antiphon.protocol.multicast.reliable import Reliable
+
+OnAccept: TypeAlias = Callable[[Batch, int, int], None]
+"""Somebody who takes messages `low … high` of a batch."""
+
+
+class Context:
+    """Everything a stage may know and use. The endpoint keeps `now` and `view` current before it calls a stage."""
+
+    def __init__(
+        self,
+        me: MemberId,
+        group: GroupId,
+        view: View,
+        options: GroupOptions,
+        settings: Settings,
+        rng: random.Random,
+        now: float = 0.0,
+        cut: dict[MemberId, int] | None = None,
+    ) -> None:
+        self.me, self.group, self.view = me, group, view
+        self.options, self.settings = options, settings
+        self.rng, self.now = rng, now
+        self.cut = cut or {}
+        """Up to which number each sender's messages lie before this member's time, when it started."""
+        self.timers, self.outbox = Timers(), Outbox()
+        self.drops: Counter[str] = Counter()
+        """Everything that was dropped, by reason."""
+        self.deliver: Callable[[Event], None] = self.outbox.events.append
+        """Hands an event to the application, normally the tuple `(batch, low, high)`."""
+        self.close_batch: Callable[[], None] = lambda: None
+        """Closes the open batch of this member, if it holds anything."""
+        self.multicast: BestEffort | Reliable
+
+    def call_in(self, seconds: float, callback: Callable[[], None]) -> None:
+        self.timers.at(self.now + seconds, callback)
+
+    def record(self, count: int, body: Stamp) -> None:
+        """Sends the next `count` numbers of this member's record stream; it reaches every `accept_record`, this one too."""
+        self.multicast.cast_record(count, body)
+
+    def want(self, ids: Iterable[MessageId]) -> None:
+        """Asks for messages that must exist although nothing of them was seen here."""
+        self.multicast.want(ids)
+
+
+class Ordering:
+    """Delivers everything it accepts, sooner or later, as far as its promise allows; keeps what must wait, bounded."""
+
+    over_besteffort: ClassVar[bool] = False
+    """Whether this order can live with messages that never arrive."""
+    makes_records: ClassVar[bool] = False
+    """Whether it uses the record streams."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.deliver = context.deliver
+
+    def check(self, seqno: int, names: tuple[MessageId, ...]) -> None:
+        """Called when the application submits message `seqno` naming `names`; raises UnknownParent to refuse it."""
+
+    def stamp(self, first: int, last: int) -> Stamp:
+        """What the batch `first … last` of this member carries; None for nothing. Taken when the batch closes."""
+        return None
+
+    def stamp_bytes(self) -> int:
+        """An upper bound for the encoded size of the next stamp."""
+        return 0
+
+    def refuses(self, batch: Batch) -> str | None:
+        """The reason (a counter's name) for not taking a received batch that has a stamp or parents; None to take it. A refused
+        batch counts as not received: it is asked for again, and its sender slows down."""
+        return None if batch.stamp is None else "unexpected_stamp"
+
+    def accept(self, batch: Batch, low: int, high: int) -> None:
+        """Takes messages `low … high` of `batch`, none of which was accepted before."""
+        raise NotImplementedError
+
+    def accept_record(self, record: Record) -> None:
+        """Takes a record. Records of one sender come in the order of their numbers."""
+        self.context.drops["unexpected_record"] += 1
+
+    def flush(self) -> None:
+        """Called at the end of every turn, before the outbox is drained."""
+
+    def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
+        """A new view: `context.view` is `view` already. Every survivor has accepted the same messages of the old one. For
+        senders that are new to this member, messages up to `cut[sender]` count as delivered."""
+
+    def why(self, message: MessageId) -> Why | None:
+        """Why an accepted message is held; None when it is not held here."""
+        return None
+
+    @property
+    def held(self) -> int:
+        """How many accepted messages wait."""
+        return 0
+
+    def state(self) -> dict[str, object]:
+        """The inside, for debuggers and people: plain values only."""
+        return {"held": self.held}

@@ -1,0 +1,27 @@
+"""The swarm: thousands of small worlds, each from one seed, each with its own faults, each judged by every oracle of its order.
+
+    outcome = run_seed(Case(seed=7, order="total", multicast="tree", faults=("loss", "crash")))
+    assert outcome.ok, f"{outcome}; replay with: {replay_command(outcome.case)}"
+
+    summary = campaign(default_cases(range(10_000)), jobs=2, resume="swarm.jsonl")
+
+A case costs 20 to 100 ms. A failing seed is printed as the command that replays it.
+"""
+
+from antiphon.sim.swarm.campaign import Summary, campaign
+from antiphon.sim.swarm.case import FAULTS, MIX, Case, Weather, default_cases, faults_of, replay_command
+from antiphon.sim.swarm.run import Outcome, run_seed
+
+__all__ = [
+    "FAULTS",
+    "MIX",
+    "Case",
+    "Outcome",
+    "Summary",
+    "Weather",
+    "campaign",
+    "default_cases",
+    "faults_of",
+    "replay_command",
+    "run_seed",
+]

@@ -1,0 +1,102 @@
+"""The demo: its story comes out as told, its page stands alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from antiphon.cli import demo, spacetime
+from antiphon.cli.main import OK, main
+from antiphon.cli.story import FRIENDS, READER, tell
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "SWARM_SEEDS", 4)
+
+
+def test_the_story_is_true() -> None:
+    """The demo would explain the orders with an example that does not show them."""
+    read = {order: [line.text for line in tell(order).read_by(READER)] for order in ("unordered", "fifo", "causal", "total", "semantic")}
+    delhi, chennai = "Did you visit Delhi?", "Did you visit Chennai?"
+    assert read["unordered"] == read["fifo"] == ["No", "Yes", delhi, chennai]
+    assert read["causal"] == read["total"] == [delhi, chennai, "No", "Yes"]
+    assert read["semantic"] == [delhi, "Yes", chennai, "No"]
+
+
+def test_the_same_messages_arrive_at_the_same_moments_in_every_order() -> None:
+    """The differences shown would come from the network, not from the order."""
+    arrivals = [
+        sorted((line.author, line.reader, line.text, line.sent_at, line.arrived_at) for line in tell(order).lines)
+        for order in demo.STORY_ORDERS
+    ]
+    assert arrivals[0] == arrivals[1] == arrivals[2]
+    assert len(arrivals[0]) == 4 * len(FRIENDS)
+
+
+def test_the_picture_shows_a_bar_for_every_wait() -> None:
+    """The picture would hide the price that an order has."""
+    assert spacetime.draw(tell("unordered")).count("<rect") == 0
+    assert spacetime.draw(tell("semantic")).count("<rect") == 2
+
+
+class _Page(HTMLParser):
+    """Checks that elements are closed in order, and collects what would be fetched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "link", "br", "img"):
+            self.open.append(tag)
+        addresses = [value or "" for name, value in attrs if name in ("src", "href", "xlink:href")]
+        self.fetched += [address for address in addresses if not address.startswith("#")]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_demo_tells_everything_and_writes_a_page_that_stands_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A newcomer's first minute would fail, or the page would be empty without a network."""
+    assert main(["demo", "--out", str(tmp_path / "deep" / "er")]) == OK
+    told = capsys.readouterr().out
+    for words in ("to what?", "semantic", "every promise kept", "report.html"):
+        assert words in told
+    text = (tmp_path / "deep" / "er" / "report.html").read_text(encoding="utf-8")
+    page = _Page()
+    page.feed(text)
+    assert page.open == []
+    assert page.fetched == []
+    assert not re.search(r"url\((?!#)|@import|<script", text)
+    assert text.count("<svg") == len(demo.STORY_ORDERS) + 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_demo_speaks_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A program that runs the demo would have to read tables made for people."""
+    assert main(["demo", "--out", str(tmp_path), "--json"]) == OK
+    told = json.loads(capsys.readouterr().out)
+    assert told["swarm"]["ok"] is True
+    assert [result["order"] for result in told["comparison"]["results"]] == ["unordered", "fifo", "causal", "total", "semantic"]
+    assert Path(told["report"]).is_file()
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_demo_goes_on_without_pictures(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody with only the command line installed would not get to see it."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["demo", "--out", str(tmp_path)]) == OK
+    assert "antiphon[apps]" in capsys.readouterr().err
+    assert (tmp_path / "report.html").is_file()

@@ -1,0 +1,146 @@
+"""The swarm is shown broken protocols, and must catch every one."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon.model.frames import Batch, Record
+from antiphon.protocol.multicast.reliable import Reliable
+from antiphon.protocol.ordering.causal import Causal
+from antiphon.protocol.ordering.fifo import Fifo
+from antiphon.protocol.ordering.semantic import Semantic
+from antiphon.protocol.ordering.total import Total
+from antiphon.protocol.ordering.unordered import Unordered
+from antiphon.protocol.registry import MULTICASTS, ORDERS
+from antiphon.protocol.stage import Ordering
+from antiphon.sim.oracles import PROMISES
+from antiphon.sim.swarm import Case, Summary, campaign
+
+
+class Hasty(Unordered):
+    """Delivers on receipt and calls it an order."""
+
+
+class Timeless(Causal):
+    """Forgets to say what it had delivered."""
+
+    def stamp(self, first: int, last: int) -> None:
+        return None
+
+
+class Democratic(Total):
+    """Everybody delivers as soon as the data is there, sequencer or not."""
+
+    def accept(self, batch: Batch, low: int, high: int) -> None:
+        self.deliver((batch, low, high))
+
+    def accept_record(self, record: Record) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+
+class Stutter(Fifo):
+    """Delivers every tenth message twice."""
+
+    def accept(self, batch: Batch, low: int, high: int) -> None:
+        super().accept(batch, low, high)
+        if low % 10 == 0:
+            self.deliver((batch, low, low))
+
+
+class Timid(Semantic):
+    """Keeps every message until the next one comes."""
+
+    _kept: tuple[Batch, int, int] | None = None
+
+    def accept(self, batch: Batch, low: int, high: int) -> None:
+        kept, self._kept = self._kept, (batch, low, high)
+        if kept is not None:
+            super().accept(*kept)
+
+
+class Forgetful(Fifo):
+    """Drops what came early."""
+
+    def accept(self, batch: Batch, low: int, high: int) -> None:
+        if low == self._next_by_sender.get(batch.sender, 1):
+            super().accept(batch, low, high)
+
+
+class Careless(Reliable):
+    """Never asks for what is missing."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self.repair.note_gap = _nothing  # type: ignore[assignment,method-assign]
+
+
+class Deaf(Reliable):
+    """Never answers a request."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self.repair._send = _nothing  # type: ignore[assignment,method-assign]
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+def swarm(order: str, multicast: str, faults: tuple[str, ...]) -> Summary:
+    return campaign([Case(seed=seed, order=order, multicast=multicast, faults=faults) for seed in range(12)])
+
+
+@pytest.mark.parametrize(
+    ("broken", "promises", "seen"),
+    [
+        (Hasty, "fifo", "fifo"),
+        (Hasty, "semantic", "parent_before_child"),
+        (Timeless, "causal", "causal"),
+        (Democratic, "total", "total"),
+        (Stutter, "fifo", "no_duplication"),
+        (Timid, "semantic", "minimality"),
+    ],
+)
+def test_an_ordering_that_breaks_its_promise_is_caught(
+    broken: type[Ordering], promises: str, seen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A swarm that a broken ordering survives is a swarm that proves nothing about the good ones."""
+    monkeypatch.setitem(ORDERS, "broken", broken)
+    monkeypatch.setitem(PROMISES, "broken", PROMISES[promises])
+    summary = swarm("broken", "reliable", ("loss", "reordering"))
+    assert any(seen in failure.broken for failure in summary.failures), str(summary)
+    assert "antiphon sim swarm --order broken" in str(summary)
+
+
+def test_an_ordering_that_forgets_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that is silently dropped must be a stall, not a smaller number in a report."""
+    monkeypatch.setitem(ORDERS, "broken", Forgetful)
+    monkeypatch.setitem(PROMISES, "broken", PROMISES["fifo"])
+    assert swarm("broken", "reliable", ("loss", "reordering")).stalled > 0
+
+
+@pytest.mark.parametrize("broken", [Careless, Deaf])
+def test_a_multicast_that_does_not_repair_is_caught(broken: type[Reliable], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without repair a lost frame is waited for for ever, and the swarm must say so."""
+    monkeypatch.setitem(MULTICASTS, "broken", broken)
+    summary = swarm("fifo", "broken", ("loss",))
+    assert summary.stalled > 0
+    assert "lacks" in str(summary) or "refused" in str(summary)
+
+
+def test_an_error_in_a_protocol_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One seed that raises must not end the campaign, nor be forgotten."""
+
+    class Raises(Fifo):
+        def accept(self, batch: Batch, low: int, high: int) -> None:
+            raise AssertionError("a story")
+
+    monkeypatch.setitem(ORDERS, "broken", Raises)
+    monkeypatch.setitem(PROMISES, "broken", PROMISES["fifo"])
+    summary = swarm("broken", "reliable", ())
+    assert summary.errors == summary.seeds == 12
+    assert "AssertionError: a story" in str(summary)
+    assert not summary.ok
