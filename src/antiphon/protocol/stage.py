@@ -69,6 +69,10 @@ class Context:
         """Sends the next `count` numbers of this member's record stream; it reaches every `accept_record`, this one too."""
         self.multicast.cast_record(count, body)
 
+    def record_room(self) -> int:
+        """How many numbers of its record stream this member may send before the slowest member has taken some."""
+        return self.multicast.record_room()
+
     def want(self, ids: Iterable[MessageId]) -> None:
         """Asks for messages that must exist although nothing of them was seen here."""
         self.multicast.want(ids)
@@ -112,6 +116,11 @@ class Ordering:
 
     def flush(self) -> None:
         """Called at the end of every turn, before the outbox is drained."""
+
+    def own_delivered(self) -> int | None:
+        """Up to which number this member's own messages are delivered; None where that happens as they are sent. They count
+        against the window until then, so that what waits for more than its arrival cannot pile up."""
+        return None
 
     def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
         """A new view: `context.view` is `view` already. Every survivor has accepted the same messages of the old one. For

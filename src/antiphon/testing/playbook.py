@@ -222,6 +222,9 @@ class _Floor:
         book.records.append(body)
         book.ordering.accept_record(Record(GROUP, book.context.me, book.context.view.id, first, self._last, body))
 
+    def record_room(self) -> int:
+        return self._book.context.options.window * len(self._book.context.view.members)
+
     def want(self, ids: Iterable[MessageId]) -> None:
         self._book.wanted += ids
 

@@ -63,6 +63,9 @@ class BestEffort:
     def cast_record(self, count: int, body: Stamp) -> None:
         raise AssertionError("an ordering that makes records was put over besteffort; the registry refuses that")
 
+    def record_room(self) -> int:
+        return 0
+
     def _fragments(self, batch: Batch, wire: bytes) -> tuple[bytes, ...]:
         room = self.settings.frame_bytes - 64 - len(self.me) - len(batch.group)
         pieces = [wire[at : at + room] for at in range(0, len(wire), room)]

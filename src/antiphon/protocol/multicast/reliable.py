@@ -143,8 +143,7 @@ class Reliable(BestEffort):
 
     def _take(self, stream: Stream, first: int, last: int, wire: bytes, source: MemberId | None) -> list[tuple[int, int]]:
         """The way of everything that is late, early, doubled or overlapping: returns what is new of it."""
-        limit = self.window if stream.index < len(self.data) else self.window * len(self.data)
-        if last > stream.high + limit:
+        if last > stream.high + self._reach(stream):
             # A sender waits for the slowest member, so it cannot be further ahead of this one than the window.
             self.drops["beyond_window"] += 1
             return []
@@ -171,21 +170,19 @@ class Reliable(BestEffort):
         if rank is None or digest.member == self.me or len(digest.have) != len(self.streams) or len(tops) != len(self.streams):
             self.drops["malformed"] += 1
             return
-        members = len(self.data)
         for stream, top in zip(self.streams, tops, strict=True):
             if top > stream.known:
-                if top > stream.high + (self.window if stream.index < members else self.window * members):
-                    self.drops["beyond_window"] += 1
-                    return
-                stream.known = top
+                # No further than the window: what lies beyond would not be taken yet, and may be a lie.
+                stream.known = max(stream.known, min(top, stream.high + self._reach(stream)))
                 self.repair.note_gap(stream)
         if self.gate is not None:
             self.gate.pending = True
         if self.stability.take(rank, digest.have):
             self.mine.forget(self.stability.own_stable)
-            if self.blocked and self.credit(self.mine.high) > 0:
-                self.blocked = False
-                self.context.deliver(Writable())
+
+    def _reach(self, stream: Stream) -> int:
+        """How far a stream's sender may be ahead of the slowest member. A record stream numbers the messages of all."""
+        return self.window if stream.index < len(self.data) else self.window * len(self.data)
 
     def forward(self, stream: Stream, wire: bytes, source: MemberId | None) -> None:
         """Sends a frame on, on first receipt: here, nobody does."""
@@ -204,6 +201,9 @@ class Reliable(BestEffort):
 
     def flush(self) -> None:
         self.stability.flush()
+        if self.blocked and self.credit(self.mine.high) > 0:
+            self.blocked = False
+            self.context.deliver(Writable())
 
     def before_view(self, previous: View) -> None:
         if self.gate is not None:
@@ -222,9 +222,6 @@ class Reliable(BestEffort):
         self.streams = self._number_streams()
         self.stability.on_view(self.streams)
         self.repair.on_view(self.streams)
-        if self.blocked and self.credit(self.mine.high) > 0:
-            self.blocked = False
-            self.context.deliver(Writable())
 
     # -- questions -------------------------------------------------------------------------------------------------------------
 
@@ -232,12 +229,20 @@ class Reliable(BestEffort):
         """Derived, never counted: window − (last sent − lowest position over the current view)."""
         if self.mine.bytes >= self.settings.window_bytes:
             return 0
-        return self.window - (last - self.stability.own_stable)
+        stable, delivered = self.stability.own_stable, self.ordering.own_delivered()
+        return self.window - (last - (stable if delivered is None else min(stable, delivered)))
+
+    def record_room(self) -> int:
+        stream = self.record_streams[self.me]
+        return self._reach(stream) - (stream.high - self.stability.lowest(stream))
 
     def congestion(self) -> str:
         slowest, lag = self.stability.slowest()
         if self.mine.bytes >= self.settings.window_bytes:
             return f"{self.mine.bytes:,} bytes are not yet everywhere and at most {self.settings.window_bytes:,} may be"
+        delivered = self.ordering.own_delivered()
+        if delivered is not None and self.mine.high - delivered >= self.window:
+            return f"{self.mine.high - delivered:,} own messages wait for their place and the window is {self.window:,}"
         if lag < self.window:
             return f"the open batch fills the window of {self.window:,} messages"
         return f"{name_of(slowest)} is {lag:,} messages behind and the window is {self.window:,}"

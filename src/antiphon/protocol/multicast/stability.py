@@ -51,7 +51,7 @@ class Stability:
         self.rows[rank] = have = list(map(max, have, row))
         if have[self.me] == row[self.me]:
             return False
-        stable = min([other[self.me] for rank, other in enumerate(self.rows) if rank != self.me], default=0)
+        stable = self.lowest(self.streams[self.me])
         if stable <= self.own_stable:
             return False
         self.own_stable = stable
@@ -75,6 +75,10 @@ class Stability:
             if stable > stream.stable:
                 stream.forget(stable)
         self.own_stable = self.streams[self.me].stable
+
+    def lowest(self, stream: Stream) -> int:
+        """How far every member has the stream."""
+        return min([stream.high if rank == self.me else row[stream.index] for rank, row in enumerate(self.rows)])
 
     def safe(self, index: int) -> int:
         """How far a majority of the view has stream `index`."""

@@ -218,16 +218,22 @@ class Semantic(Ordering):
         while stack:
             sender, seqno = stack.pop()
             batch = sender.waiting.pop(seqno)
-            if type(batch) is _Several:
-                if batch.misses_more():
-                    sender.waiting[seqno] = batch
-                    continue
-                batch = batch.batch
+            if type(batch) is not _Several:
+                deliver((batch, seqno, seqno))  # type: ignore[arg-type]
+            elif batch.misses_more():
+                sender.waiting[seqno] = batch
+                continue
+            else:
+                self._deliver_marked(batch.batch, seqno)
             released += 1
-            deliver((batch, seqno, seqno))  # type: ignore[arg-type]
             if seqno in sender.children:
                 stack += sender.children.pop(seqno)[::-1]
         self._held -= released
+
+    def _deliver_marked(self, batch: Batch, seqno: int) -> None:
+        """Delivers a message, marked if anything it names was given up."""
+        lost = tuple(name for name in batch.follows(seqno) if not self.is_delivered(name))
+        self.deliver(Orphaned(batch, seqno, lost) if lost else (batch, seqno, seqno))
 
     # -- parents that do not come ----------------------------------------------------------------------------------------------
 
@@ -266,8 +272,7 @@ class Semantic(Ordering):
                         continue
                     batch = batch.batch
                 self._held -= 1
-                lost = tuple(name for name in batch.follows(seqno) if not self.is_delivered(name))
-                self.deliver(Orphaned(batch, seqno, lost))
+                self._deliver_marked(batch, seqno)
                 self._release(sender.children.pop(seqno, []))
 
     def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:

@@ -8,7 +8,8 @@ Because a member answers only what it delivered, and that has its place already,
 day the sequencer dies with records that nobody else holds, a batch carries how many places its sender had delivered: a
 message has a lower count than everything sent by those who delivered it, so sorting by it puts causes first.
 
-Keeps data without a place and places without data, bounded by the window per sender. Cost: two look-ups per batch, one record
+Keeps data without a place and places without data, bounded by the window per sender: own messages use up credit until they have
+been delivered, and the sequencer waits for members that lack its records. Cost: two look-ups per batch, one record
 per turn of the sequencer.
 """
 
@@ -81,10 +82,14 @@ class Total(Ordering):
         self._advance()
 
     def flush(self) -> None:
-        if self._unsaid:
+        # A member that lacks records holds data back without end; so the numbering waits for it, and with it all senders.
+        if self._unsaid and self._unsaid_count <= self.context.record_room():
             body, count = self._unsaid, self._unsaid_count
             self._unsaid, self._unsaid_count = [], 0
             self.context.record(count, body)
+
+    def own_delivered(self) -> int:
+        return self._next_by_sender[self.context.me] - 1
 
     def _number(self, sender: MemberId, data: dict[int, Delivery]) -> None:
         """Gives the next places to what the sender's data allows without a gap."""
