@@ -6,7 +6,7 @@
     │   ├── InvalidName      a name that cannot be a member's or a group's
     │   ├── TooLarge         a payload above the group's message limit
     │   ├── UnknownParent    an answer to a message that this member has not delivered
-    │   └── ScenarioError    a scenario file that cannot be read; carries file and line
+    │   └── BadFile          a scenario or conversation that cannot be read; carries file and line
     ├── PeerError            a peer's fault: counted and dropped, never raised into an event loop
     │   └── BadFrame         bytes that are not a frame; `reason` is the name of the counter
     └── WorldError           nobody's fault: wait, retry, or give up
@@ -48,7 +48,7 @@ class UnknownParent(UsageError):
         self.parent, self.why = parent, why
 
 
-class ScenarioError(UsageError):
+class BadFile(UsageError):
     def __init__(self, file: str, line: int, why: str) -> None:
         super().__init__(f"{file}:{line}: {why}")
         self.file, self.line, self.why = file, line, why

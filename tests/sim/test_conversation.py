@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.errors import InvalidOption, ScenarioError
+from antiphon.errors import InvalidOption, BadFile
 from antiphon.sim import conversation
 from antiphon.sim.conversation import Line, load, shipped
 
@@ -63,7 +63,7 @@ def test_limit_reads_no_further_than_it_must(write):
     """A quick look at a large file would read, and could fail on, all of it."""
     path = write(row("1"), row("2"), "this is no JSON\n")
     assert [line.id for line in load(path, limit=2).lines] == ["1", "2"]
-    with pytest.raises(ScenarioError):
+    with pytest.raises(BadFile):
         load(path)
     with pytest.raises(InvalidOption, match="at least one line"):
         load(path, limit=0)
@@ -105,7 +105,7 @@ def test_authors_take_seats_in_the_order_they_appear(write):
 )
 def test_what_is_no_line_is_refused_with_its_number(write, bad, story):
     """Somebody with a broken file of a million lines would have to find the line alone."""
-    with pytest.raises(ScenarioError, match=story) as caught:
+    with pytest.raises(BadFile, match=story) as caught:
         load(write(row("1"), bad + "\n"))
     assert (caught.value.file, caught.value.line) == ("talk.jsonl", 2)
 
@@ -114,7 +114,7 @@ def test_text_that_is_not_utf8_is_refused_with_its_line(tmp_path):
     """A file in another encoding would end in a traceback."""
     path = tmp_path / "talk.jsonl"
     path.write_bytes(row("1").encode() + row("2").encode().replace(b"hello", b"gr\xfcezi"))
-    with pytest.raises(ScenarioError, match="2: "):
+    with pytest.raises(BadFile, match="2: "):
         load(path)
 
 
@@ -123,13 +123,13 @@ def test_limits_hold_after_unpacking(tmp_path, write, monkeypatch):
     monkeypatch.setattr(conversation, "LINE_BYTES", 200)
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(b"x" * 1_000_000))
-    with pytest.raises(ScenarioError, match="more than 200 bytes"):
+    with pytest.raises(BadFile, match="more than 200 bytes"):
         load(path)
     monkeypatch.setattr(conversation, "LINES", 2)
-    with pytest.raises(ScenarioError, match="3: a conversation may have 2 lines"):
+    with pytest.raises(BadFile, match="3: a conversation may have 2 lines"):
         load(write(row("1"), row("2"), row("3")))
     monkeypatch.setattr(conversation, "FILE_BYTES", 100)
-    with pytest.raises(ScenarioError, match="100 bytes"):
+    with pytest.raises(BadFile, match="100 bytes"):
         load(write(row("1"), row("2")))
 
 
@@ -138,7 +138,7 @@ def test_damaged_gzip_is_refused(tmp_path, damage):
     """Half a download would be replayed as if it were the whole conversation."""
     path = tmp_path / "talk.gz"
     path.write_bytes(damage(gzip.compress("".join(row(str(number), text=f"{number * 7919}") for number in range(200)).encode())))
-    with pytest.raises((ScenarioError, InvalidOption)):
+    with pytest.raises((BadFile, InvalidOption)):
         load(path)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.debugger.words import split
-from antiphon.errors import InvalidOption, ScenarioError
+from antiphon.errors import InvalidOption, BadFile
 from antiphon.model.options import Settings
 from antiphon.sim.network import Constant, Exponential, LinkModel, LogNormal, NetworkModel, Uniform
 from antiphon.sim.scenario import run_file, run_text
@@ -133,7 +133,7 @@ def test_a_broken_promise_fails_the_scenario() -> None:
 )
 def test_a_line_that_is_wrong_is_named_with_its_file_and_number(line: str, says: str) -> None:
     """The author of a scenario would look for the mistake in the wrong place."""
-    with pytest.raises(ScenarioError, match=says) as caught:
+    with pytest.raises(BadFile, match=says) as caught:
         run_text(f"{GROUP}\n{line}\n", "story")
     assert (caught.value.file, caught.value.line) == ("story", 3)
 
@@ -154,19 +154,19 @@ def test_a_line_that_is_wrong_is_named_with_its_file_and_number(line: str, says:
 )
 def test_what_does_not_fit_the_story_or_the_limits_is_refused(text: str, says: str) -> None:
     """A file of unknown origin could keep the simulator busy for ever."""
-    with pytest.raises(ScenarioError, match=says):
+    with pytest.raises(BadFile, match=says):
         run_text(text)
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     """A wrong path would end in a traceback."""
-    with pytest.raises(ScenarioError, match="cannot be read"):
+    with pytest.raises(BadFile, match="cannot be read"):
         run_file(tmp_path / "missing.txt")
-    with pytest.raises(ScenarioError, match="cannot be read"):
+    with pytest.raises(BadFile, match="cannot be read"):
         run_file(tmp_path)
     broken = tmp_path / "broken.txt"
     broken.write_bytes(b"# fine\n\xff\n")
-    with pytest.raises(ScenarioError, match="UTF-8") as caught:
+    with pytest.raises(BadFile, match="UTF-8") as caught:
         run_file(broken)
     assert caught.value.line == 2
 
@@ -179,7 +179,7 @@ check view crash restart pause resume slow skew rate heal settle clear rules"""
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=7))
 def test_no_line_does_worse_than_being_refused(line: list[str]) -> None:
     """A mistyped command would end in a traceback instead of a line number."""
-    with contextlib.suppress(ScenarioError):
+    with contextlib.suppress(BadFile):
         run_text(GROUP + "A sends q1\nwait 5ms\n" + " ".join(line) + "\n", rewrite=True)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from antiphon.errors import BadFrame, InvalidOption, TooLarge, WouldBlock
 from antiphon.model import codec
-from antiphon.model.events import Installed, Why
+from antiphon.model.events import Installed, Why, Writable
 from antiphon.model.ids import GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.view import View
@@ -61,6 +61,8 @@ class Endpoint:
         self._draft = Draft(group, me, settings.frame_bytes, settings.batch_messages)
         self._last = 0
         self._paused = False
+        self._refused = False
+        """Whether a message was refused since the last Writable."""
 
     # -- inputs ----------------------------------------------------------------------------------------------------------------
 
@@ -150,6 +152,9 @@ class Endpoint:
         while self.multicast.release():
             self.ordering.flush()
         self.multicast.flush()
+        if self._refused and self.credit > 0:
+            self._refused = False
+            self.context.deliver(Writable())
         return self.context.outbox.drain()
 
     @property
@@ -196,10 +201,10 @@ class Endpoint:
         if len(payload) > settings.message_bytes:
             raise TooLarge(len(payload), settings.message_bytes)
         if self._paused:
-            self.multicast.blocked = True
+            self._refused = True
             raise WouldBlock("the view is changing")
         if self.multicast.credit(self._last) <= 0:
-            self.multicast.blocked = True
+            self._refused = True
             raise WouldBlock(self.multicast.congestion())
 
     def _close(self) -> None:

@@ -24,7 +24,7 @@ from typing import IO, Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from antiphon.errors import InvalidOption, ScenarioError
+from antiphon.errors import InvalidOption, BadFile
 
 FILE_BYTES = 256 << 20
 LINES = 1_000_000
@@ -123,9 +123,9 @@ def _parse(source: IO[bytes] | gzip.GzipFile, name: str, limit: int | None) -> C
         try:
             row = _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ScenarioError(name, number, f"{error}; a line is an object with id, author, parents and text") from None
+            raise BadFile(name, number, f"{error}; a line is an object with id, author, parents and text") from None
         if row.id in known:
-            raise ScenarioError(name, number, f"the id {row.id!r} was used before; every line needs its own")
+            raise BadFile(name, number, f"the id {row.id!r} was used before; every line needs its own")
         known.add(row.id)
         if row.author is None:
             skipped += 1
@@ -148,13 +148,13 @@ def _numbered(source: IO[bytes] | gzip.GzipFile, name: str) -> Iterator[tuple[in
         try:
             text = source.readline(LINE_BYTES + 1)
         except (EOFError, zlib.error) as error:
-            raise ScenarioError(name, number + 1, f"the gzip data is damaged here ({error}); fetch the file again") from None
+            raise BadFile(name, number + 1, f"the gzip data is damaged here ({error}); fetch the file again") from None
         if not text:
             return
         number += 1
         size += len(text)
         if len(text) > LINE_BYTES:
-            raise ScenarioError(name, number, f"the line has more than {LINE_BYTES:,} bytes; shorten it")
+            raise BadFile(name, number, f"the line has more than {LINE_BYTES:,} bytes; shorten it")
         if number > LINES or size > FILE_BYTES:
-            raise ScenarioError(name, number, f"a conversation may have {LINES:,} lines and {FILE_BYTES:,} bytes; split the file")
+            raise BadFile(name, number, f"a conversation may have {LINES:,} lines and {FILE_BYTES:,} bytes; split the file")
         yield number, text

@@ -12,7 +12,7 @@ from typing import Any
 from antiphon.errors import BadFrame
 from antiphon.model import codec
 from antiphon.model.events import Why
-from antiphon.model.frames import Batch, Fragment, Stamp
+from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record, Stamp
 from antiphon.model.ids import MemberId, MessageId
 from antiphon.model.view import View
 from antiphon.protocol.multicast.stream import Stream
@@ -26,11 +26,10 @@ class BestEffort:
     def __init__(self, context: Context, ordering: Ordering, on_accept: OnAccept | None) -> None:
         self.context, self.ordering, self.settings = context, ordering, context.settings
         self.me, self.drops, self.sends = context.me, context.drops, context.outbox.sends
-        self.blocked = False
-        """Whether a send was refused since the last Writable."""
         self.frames_sent = 0
         self.accept = self._accepting(on_accept)
         self.handlers: dict[type, Callable[[Any, bytes, MemberId | None], None]] = {
+            **dict.fromkeys((Record, Digest, Nack), self.receive_unexpected),
             Batch: self.receive_batch,
             Fragment: self.receive_fragment,
         }
@@ -78,8 +77,8 @@ class BestEffort:
 
     def receive_batch(self, batch: Batch, wire: bytes, source: MemberId | None) -> None:
         stream = self.data.get(batch.sender)
-        if stream is None:
-            self.drops["not_a_member"] += 1
+        if stream is None or stream is self.mine:
+            self.drops["not_a_member" if stream is None else "own_frame"] += 1
             return
         reason = None if batch.parents is None and batch.stamp is None else self.ordering.refuses(batch)
         if reason is not None:
@@ -95,12 +94,16 @@ class BestEffort:
 
     def receive_fragment(self, fragment: Fragment, wire: bytes, source: MemberId | None) -> None:
         stream = self.data.get(fragment.sender)
-        if stream is None:
-            self.drops["not_a_member"] += 1
+        if stream is None or stream is self.mine:
+            self.drops["not_a_member" if stream is None else "own_frame"] += 1
         elif self.add_part(stream, fragment, wire):
             whole = self.assembled(stream, fragment.first)
             if whole is not None:
                 self.receive_batch(whole[0], wire, source)
+
+    def receive_unexpected(self, frame: Record | Digest | Nack, wire: bytes, source: MemberId | None) -> None:
+        """Takes a frame that only the other kinds of multicast use."""
+        self.drops["unexpected_frame"] += 1
 
     def add_part(self, stream: Stream, fragment: Fragment, wire: bytes) -> bool:
         """Keeps a part of a message; False when it was here already."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from antiphon.model import codec
-from antiphon.model.events import Why, Writable
+from antiphon.model.events import Why
 from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record, Stamp
 from antiphon.model.ids import MemberId, MessageId, name_of
 from antiphon.model.view import View
@@ -75,8 +75,8 @@ class Reliable(BestEffort):
 
     def receive_batch(self, batch: Batch, wire: bytes, source: MemberId | None) -> None:
         stream = self.data.get(batch.sender)
-        if stream is None:
-            self.drops["not_a_member"] += 1
+        if stream is None or stream is self.mine:
+            self.drops["not_a_member" if stream is None else "own_frame"] += 1
             return
         first = batch.first
         count = len(batch.payloads)
@@ -110,15 +110,15 @@ class Reliable(BestEffort):
 
     def receive_record(self, record: Record, wire: bytes, source: MemberId | None) -> None:
         stream = self.record_streams.get(record.sender) if self.ordering.makes_records else None
-        if stream is None or record.last < record.first:
-            self.drops["unexpected_record"] += 1
+        if stream is None or record.last < record.first or record.sender == self.me:
+            self.drops["unexpected_record" if record.sender != self.me else "own_frame"] += 1
         elif self._take(stream, record.first, record.last, wire, source):
             self._hand_up_record(stream, record)
 
     def receive_fragment(self, fragment: Fragment, wire: bytes, source: MemberId | None) -> None:
         stream = self.data.get(fragment.sender)
-        if stream is None:
-            self.drops["not_a_member"] += 1
+        if stream is None or stream is self.mine:
+            self.drops["not_a_member" if stream is None else "own_frame"] += 1
         elif fragment.first > stream.high + self.window:
             self.drops["beyond_window"] += 1
         elif not self.add_part(stream, fragment, wire):
@@ -167,7 +167,10 @@ class Reliable(BestEffort):
     def receive_digest(self, digest: Digest, wire: bytes, source: MemberId | None) -> None:
         rank = self.stability.rank_by_member.get(digest.member)
         tops = digest.have if digest.tops is None else digest.tops
-        if rank is None or digest.member == self.me or len(digest.have) != len(self.streams) or len(tops) != len(self.streams):
+        if digest.member == self.me:
+            self.drops["own_frame"] += 1
+            return
+        if rank is None or len(digest.have) != len(self.streams) or len(tops) != len(self.streams):
             self.drops["malformed"] += 1
             return
         for stream, top in zip(self.streams, tops, strict=True):
@@ -201,9 +204,6 @@ class Reliable(BestEffort):
 
     def flush(self) -> None:
         self.stability.flush()
-        if self.blocked and self.credit(self.mine.high) > 0:
-            self.blocked = False
-            self.context.deliver(Writable())
 
     def before_view(self, previous: View) -> None:
         if self.gate is not None:

@@ -104,7 +104,7 @@ class Repair:
 
     def receive_nack(self, nack: Nack, wire: bytes, source: MemberId | None) -> None:
         if nack.member not in self.context.view or nack.member == self.context.me:
-            self.drops["not_a_member"] += 1
+            self.drops["own_frame" if nack.member == self.context.me else "not_a_member"] += 1
             return
         wants, parts = nack.wants[:_RANGES_PER_REQUEST], nack.parts[:_RANGES_PER_REQUEST]
         if not all(0 <= want[0] < len(self.streams) for want in (*wants, *parts)):

@@ -1,6 +1,6 @@
 """A scenario file: its lines, what each printed when it was recorded, and what it prints now.
 
-Reading is total: a file is either carried out to its end, or a ScenarioError names the line and what to write instead. The text
+Reading is total: a file is either carried out to its end, or a BadFile names the line and what to write instead. The text
 of a result is the file with every recorded line replaced by what was printed now, so a rewrite of a scenario that passes changes
 nothing, byte for byte.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from antiphon.debugger.words import Word, split
-from antiphon.errors import AntiphonError, ScenarioError
+from antiphon.errors import AntiphonError, BadFile
 from antiphon.sim.oracles import Violation
 from antiphon.sim.scenario.commands import Performance
 from antiphon.sim.scenario.expects import Unmet
@@ -46,7 +46,7 @@ def run_text(text: str, name: str = "<scenario>", rewrite: bool = False) -> Scen
     for number, line in enumerate(lines, 1):
         if line.startswith(_RECORDED):
             if not below_command:
-                raise ScenarioError(name, number, "a recorded line stands directly below the command that printed it")
+                raise BadFile(name, number, "a recorded line stands directly below the command that printed it")
             continue
         told.append(line)
         words = _words(line, name, number)
@@ -59,7 +59,7 @@ def run_text(text: str, name: str = "<scenario>", rewrite: bool = False) -> Scen
             unmet.append(f"{name}:{number}: {line.strip()}: {failure}")
             printed = []
         except (ValueError, AntiphonError) as wrong:
-            raise ScenarioError(name, number, str(wrong)) from wrong
+            raise BadFile(name, number, str(wrong)) from wrong
         told += [f"{_RECORDED} {output}".rstrip() for item in printed for output in item.split("\n")]
     new = "".join(f"{line}\n" for line in told)
     old = "".join(f"{line}\n" for line in lines)
@@ -78,13 +78,13 @@ def run_file(path: str | os.PathLike[str], rewrite: bool = False) -> ScenarioRes
         with file.open("rb") as stream:
             data = stream.read(FILE_LIMIT + 1)
     except OSError as failure:
-        raise ScenarioError(str(path), 0, f"cannot be read: {failure.strerror or failure}") from failure
+        raise BadFile(str(path), 0, f"cannot be read: {failure.strerror or failure}") from failure
     if len(data) > FILE_LIMIT:
-        raise ScenarioError(str(path), 0, f"is larger than {FILE_LIMIT:,} bytes: split it")
+        raise BadFile(str(path), 0, f"is larger than {FILE_LIMIT:,} bytes: split it")
     try:
         text = data.decode()
     except UnicodeDecodeError as failure:
-        raise ScenarioError(str(path), data.count(b"\n", 0, failure.start) + 1, "is not UTF-8 text") from failure
+        raise BadFile(str(path), data.count(b"\n", 0, failure.start) + 1, "is not UTF-8 text") from failure
     result = run_text(text, str(path), rewrite)
     if rewrite and result.text != text:
         # Beside the file and then in its place, so that nobody ever reads half a scenario.
@@ -96,16 +96,16 @@ def run_file(path: str | os.PathLike[str], rewrite: bool = False) -> ScenarioRes
 
 def _lines(text: str, name: str) -> list[str]:
     if len(text) > FILE_LIMIT:
-        raise ScenarioError(name, 0, f"is larger than {FILE_LIMIT:,} characters: split it")
+        raise BadFile(name, 0, f"is larger than {FILE_LIMIT:,} characters: split it")
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
     if len(lines) > LINES_LIMIT:
-        raise ScenarioError(name, LINES_LIMIT + 1, f"a scenario has at most {LINES_LIMIT:,} lines")
+        raise BadFile(name, LINES_LIMIT + 1, f"a scenario has at most {LINES_LIMIT:,} lines")
     lines = [line.rstrip() for line in lines]
     for number, line in enumerate(lines, 1):
         if len(line) > LINE_LIMIT:
-            raise ScenarioError(name, number, f"a line has at most {LINE_LIMIT:,} characters")
+            raise BadFile(name, number, f"a line has at most {LINE_LIMIT:,} characters")
     return lines
 
 
@@ -113,4 +113,4 @@ def _words(line: str, name: str, number: int) -> list[Word]:
     try:
         return split(line)
     except ValueError as wrong:
-        raise ScenarioError(name, number, str(wrong)) from wrong
+        raise BadFile(name, number, str(wrong)) from wrong
