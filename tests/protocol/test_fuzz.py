@@ -28,7 +28,12 @@ def possible(order: str, multicast: str) -> bool:
     return True
 
 
-COMBINATIONS = [(order, multicast) for order in ("unordered", "fifo", "causal", "total", "semantic") for multicast in MULTICASTS if possible(order, multicast)]
+COMBINATIONS = [
+    (order, multicast)
+    for order in ("unordered", "fifo", "causal", "total", "semantic")
+    for multicast in MULTICASTS
+    if possible(order, multicast)
+]
 
 
 def some_frame(rng: random.Random) -> Frame:
@@ -47,15 +52,27 @@ def some_frame(rng: random.Random) -> Frame:
         case 0:
             payloads = [b"p"] * rng.choice((1, 1, 2, 3, 70))
             parents = rng.choice((None, [any_name() for _ in payloads]))
-            after = {first + at: [name for name in (any_name(), any_name()) if name] for at in range(len(payloads)) if parents and rng.random() < 0.3}
+            after = {
+                first + at: [name for name in (any_name(), any_name()) if name]
+                for at in range(len(payloads))
+                if parents and rng.random() < 0.3
+            }
             return Batch.compose(GROUP, who, 1, first, payloads, parents, stamp, 0.0, after)
         case 1:
             part = codec.encode(Batch(GROUP, who, 1, first, [b"q"]))[rng.choice((0, 3)) :]
             return Fragment(GROUP, who, 1, first, rng.choice((0, 1)), rng.choice((2, 3, 65_536)), part)
         case 2:
-            return Record(GROUP, who, 1, first, max(any_number(), 1), stamp if rng.random() < 0.7 else [rng.randrange(4), first, max(any_number(), 1)])
+            return Record(
+                GROUP, who, 1, first, max(any_number(), 1), stamp if rng.random() < 0.7 else [rng.randrange(4), first, max(any_number(), 1)]
+            )
         case 3:
-            return Digest(GROUP, who, 1, [any_number() for _ in range(rng.choice((3, 3, 6, 6, 1)))], rng.choice((None, [any_number() for _ in range(3)])))
+            return Digest(
+                GROUP,
+                who,
+                1,
+                [any_number() for _ in range(rng.choice((3, 3, 6, 6, 1)))],
+                rng.choice((None, [any_number() for _ in range(3)])),
+            )
         case _:
             wants = [(rng.choice((-1, 0, 1, 2, 3, 5, 99)), any_number(), any_number(), rng.choice((-1, 0, 1, 2**40))) for _ in range(3)]
             return Nack(GROUP, who, 1, wants, [(rng.randrange(4), first, [0, 1, -1, 99], 1)])

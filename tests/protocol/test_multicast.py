@@ -15,7 +15,9 @@ from antiphon.sim.world import World
 NAMES = tuple("abcdefgh")
 
 
-def data_frames(multicast: str, order: str = "unordered", sender: str = "d", fanout: int = 2, kind: str = "data") -> Counter[tuple[str, str]]:
+def data_frames(
+    multicast: str, order: str = "unordered", sender: str = "d", fanout: int = 2, kind: str = "data"
+) -> Counter[tuple[str, str]]:
     """The frames of one message, per link, in a calm network."""
     world = World(seed=1, members=NAMES, options=GroupOptions(order=order, multicast=multicast, fanout=fanout), network=NetworkModel())
     world.send(sender, b"hello")
@@ -176,7 +178,9 @@ def test_what_everyone_has_is_forgotten() -> None:
 
 def test_a_slow_member_shows_in_the_numbers() -> None:
     """An operator could not tell which member holds everyone back."""
-    world = World(seed=10, members=("a", "b", "c"), options=GroupOptions(order="fifo", window=32), settings=Settings(), network=NetworkModel())
+    world = World(
+        seed=10, members=("a", "b", "c"), options=GroupOptions(order="fifo", window=32), settings=Settings(), network=NetworkModel()
+    )
     world.pause("c")
     for _ in range(20):
         world.send("a", b"x")

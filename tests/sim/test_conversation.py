@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.errors import InvalidOption, BadFile
+from antiphon.errors import BadFile, InvalidOption
 from antiphon.sim import conversation
 from antiphon.sim.conversation import Line, load, shipped
 

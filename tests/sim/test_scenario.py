@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.debugger.words import split
-from antiphon.errors import InvalidOption, BadFile
+from antiphon.errors import BadFile, InvalidOption
 from antiphon.model.options import Settings
 from antiphon.sim.network import Constant, Exponential, LinkModel, LogNormal, NetworkModel, Uniform
 from antiphon.sim.scenario import run_file, run_text

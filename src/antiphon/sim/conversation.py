@@ -24,7 +24,7 @@ from typing import IO, Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from antiphon.errors import InvalidOption, BadFile
+from antiphon.errors import BadFile, InvalidOption
 
 FILE_BYTES = 256 << 20
 LINES = 1_000_000
