@@ -38,7 +38,8 @@ SEES: dict[str, set[str]] = {
     "apps": _CORE | {"api"} | _DRIVERS,
     "testing": _CORE | {"api", "sim"},
     "spark": _NOUNS | {"trace", "sim", "store"},
-    "cli": _CORE | {"api", "testing", "gateway", "apps", "spark", "root"} | _DRIVERS,
+    "bench": _CORE | {"api"} | _DRIVERS,
+    "cli": _CORE | {"api", "bench", "testing", "gateway", "apps", "spark", "root"} | _DRIVERS,
     "root": _CORE | {"api"} | _DRIVERS,
 }
 
@@ -53,7 +54,7 @@ SEEDED = PURE | {"sim", "testing"}
 CLOCKS_AND_CHANCE = {"datetime", "secrets", "time", "uuid"}
 
 # What may be imported at the top of a module by everything that the core installation must be able to import.
-LEAN = _CORE | _DRIVERS | {"api", "testing", "root"}
+LEAN = _CORE | _DRIVERS | {"api", "bench", "testing", "root"}
 LEAN_PACKAGES = {"antiphon", "msgspec", *sys.stdlib_module_names}
 UVLOOP_USERS = {"runtime"}
 

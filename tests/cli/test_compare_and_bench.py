@@ -31,8 +31,8 @@ def test_a_broken_promise_leaves_with_one(capsys: pytest.CaptureFixture[str], mo
 
 def test_the_benchmark_prints_its_rows(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody would measure and not see the result."""
-    monkeypatch.setattr("antiphon.cli.bench_core.BATCHES", (16,))
-    monkeypatch.setattr("antiphon.cli.bench_core.SIZES", (100,))
+    monkeypatch.setattr("antiphon.bench.core.BATCHES", (16,))
+    monkeypatch.setattr("antiphon.bench.core.SIZES", (100,))
     assert main(["bench", "core", "--quick", "--json"]) == OK
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {"path", "batch", "size", "messages_per_s", "ratio_to_decode"} <= set(rows[0])

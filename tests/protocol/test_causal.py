@@ -64,4 +64,4 @@ def test_a_delivery_closes_the_open_batch() -> None:
     group[ana].receive(0.0, bob, x)
     group[ana].submit(0.0, b"m2")
     batches = [frame for _, wire in group[ana].drain(0.0).sends if isinstance(frame := codec.decode(wire), Batch)]
-    assert [(batch.payloads, batch.stamp) for batch in batches] == [([b"m1"], None), ([b"m2"], [1, 1])]
+    assert [(batch.payloads, batch.stamp) for batch in batches] == [((b"m1",), None), ((b"m2",), [1, 1])]

@@ -61,9 +61,9 @@ def test_one_turn_is_one_batch_and_an_idle_member_sends_at_once() -> None:
     ana = endpoint()
     ids = [ana.submit(0.0, b"%d" % number) for number in range(5)]
     assert ids == [MessageId(ANA, number) for number in range(1, 6)]
-    assert [(batch.first, batch.payloads) for batch in data(ana.drain(0.0))] == [(1, [b"0", b"1", b"2", b"3", b"4"])]
+    assert [(batch.first, batch.payloads) for batch in data(ana.drain(0.0))] == [(1, (b"0", b"1", b"2", b"3", b"4"))]
     ana.submit(1.0, b"alone")
-    assert [(batch.first, batch.payloads) for batch in data(ana.drain(1.0))] == [(6, [b"alone"])]
+    assert [(batch.first, batch.payloads) for batch in data(ana.drain(1.0))] == [(6, (b"alone",))]
 
 
 @pytest.mark.parametrize("order", ["fifo", "causal", "total", "semantic"])

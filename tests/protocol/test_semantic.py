@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from antiphon.cli.bench_semantic import LARGE, backwards, listener
+from antiphon.bench.semantic import LARGE, backwards, listener
 from antiphon.model import codec
 from antiphon.model.events import Orphaned
 from antiphon.model.frames import Batch

@@ -26,7 +26,7 @@ def core(
     """Messages per second through the core alone (no network), for every path, batch size and message size.
 
     The last column compares each path with decoding the same frames and doing nothing else, measured in the same run."""
-    from antiphon.cli import bench_core
+    from antiphon.bench import core as bench_core
 
     steps = len(bench_core.SIZES) * len(bench_core.BATCHES)
     with terminal.progress("measuring") as advance:
@@ -44,6 +44,30 @@ def core(
         if row["path"] == "decode":
             table.add_section()
         table.add_row(str(row["path"]), *_figures(row))
+    terminal.out.print(table)
+
+
+@app.command()
+def semantic(
+    small: Annotated[int, typer.Option(min=2, help="Messages in the small case.")] = 1_000,
+    large: Annotated[int, typer.Option(min=2, max=131_072, help="Messages in the large case.")] = 100_000,
+    json: Annotated[bool, typer.Option("--json", help='Print {"rows": [...]} instead of a table.')] = False,
+) -> None:
+    """Whether a message costs the same when very many wait: long chains and wide stars of replies that arrive before their question."""
+    from antiphon.bench import semantic as bench_semantic
+
+    rows = []
+    with terminal.progress("measuring") as advance:
+        for done, row in enumerate(bench_semantic.rows(small, large), 1):
+            rows.append(row)
+            advance(done, len(bench_semantic.SHAPES))
+    if json:
+        terminal.print_json({"rows": rows})
+        return
+    terminal.out.print("Replies that arrive before what they answer; the ratio is the cost of a message in the large case over the small.")
+    table = Table("shape", *(f"{count:,} messages, ns each" for count in (small, large)), "ratio")
+    for row in rows:
+        table.add_row(str(row["shape"]), f"{row['small_ns_per_message']:,}", f"{row['large_ns_per_message']:,}", f"{row['ratio']:.2f}")
     terminal.out.print(table)
 
 

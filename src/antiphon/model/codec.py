@@ -9,14 +9,14 @@ from __future__ import annotations
 import msgspec
 
 from antiphon.errors import BadFrame
-from antiphon.model.frames import KINDS, Batch, Fragment, Frame
+from antiphon.model.frames import KINDS, NAMED_LIMIT, Batch, Fragment, Frame
 
 VERSION = 1
 FRAME_LIMIT = 1 << 20
 """The largest frame that is looked at, in bytes."""
 
 _PREFIX = bytes([VERSION])
-_INDEXES = bytes(range(256))
+_INDEXES_BELOW = [bytes(range(count)) for count in range(NAMED_LIMIT + 1)]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Frame).decode
 
@@ -48,7 +48,7 @@ def _names_well(batch: Batch) -> bool:
     parents, whose, members = batch.parents, batch.whose, len(batch.named)
     if parents is None or not len(parents) == len(whose) == len(batch.payloads):
         return False
-    if whose.translate(None, _INDEXES[:members]) and any(number and index >= members for number, index in zip(parents, whose, strict=True)):
+    if whose.translate(None, _INDEXES_BELOW[members]) and any(number and index >= members for number, index in zip(parents, whose, strict=True)):
         return False
     return batch.after is None or all(
         batch.first <= seqno <= batch.last and all(index < members for index, _ in names) for seqno, names in batch.after.items()

@@ -18,7 +18,7 @@ member of the view has them. A view of n members has n data streams, by rank, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
@@ -44,17 +44,18 @@ class Batch(Struct, array_like=True, tag=1, frozen=True, gc=False):
     `parents` is None when no message of the batch names another; otherwise it has one entry per message, the number of the message
     it answers or 0, and `whose` the index in `named` of that message's sender. `after` maps a seqno to the further messages it must
     follow, as (index in `named`, number). So an answer costs a few bytes and no object of its own; read it with `reply_to` and
-    `follows`, write it with `compose`."""
+    `follows`, write it with `compose`. All of it is immutable, and tuples of bytes and numbers are nothing that the garbage collector
+    has to look at: a hundred thousand waiting messages cost it no time."""
 
     group: GroupId
     sender: MemberId
     view: int
     first: Seqno
-    payloads: Annotated[list[bytes], Meta(min_length=1, max_length=BATCH_LIMIT)]
-    parents: list[Number] | None = None
+    payloads: Annotated[tuple[bytes, ...], Meta(min_length=1, max_length=BATCH_LIMIT)]
+    parents: tuple[Number, ...] | None = None
     stamp: Stamp = None
     sent_at: float = 0.0
-    named: Annotated[list[MemberId], Meta(max_length=NAMED_LIMIT)] = []
+    named: Annotated[tuple[MemberId, ...], Meta(max_length=NAMED_LIMIT)] = ()
     whose: bytes = b""
     after: dict[int, list[tuple[Number, Seqno]]] | None = None
 
@@ -65,13 +66,14 @@ class Batch(Struct, array_like=True, tag=1, frozen=True, gc=False):
         sender: MemberId,
         view: int,
         first: int,
-        payloads: list[bytes],
+        payloads: Iterable[bytes],
         parents: Sequence[MessageId | None] | None = None,
         stamp: Stamp = None,
         sent_at: float = 0.0,
         after: Mapping[int, Sequence[MessageId]] | None = None,
     ) -> Batch:
         """A batch from the messages that its messages answer (`parents`, one entry each) and follow (`after`, by seqno)."""
+        payloads = tuple(payloads)
         if parents is None and not after:
             return cls(group, sender, view, first, payloads, None, stamp, sent_at)
         index_by_member: dict[MemberId, int] = {}
@@ -81,9 +83,9 @@ class Batch(Struct, array_like=True, tag=1, frozen=True, gc=False):
 
         parents = [None] * len(payloads) if parents is None else parents
         whose = bytes(0 if parent is None else index(parent[0]) for parent in parents)
-        numbers = [0 if parent is None else parent[1] for parent in parents]
+        numbers = tuple(0 if parent is None else parent[1] for parent in parents)
         also = {seqno: [(index(name[0]), name[1]) for name in names] for seqno, names in after.items()} if after else None
-        return cls(group, sender, view, first, payloads, numbers, stamp, sent_at, list(index_by_member), whose, also)
+        return cls(group, sender, view, first, payloads, numbers, stamp, sent_at, tuple(index_by_member), whose, also)
 
     @property
     def last(self) -> int:

@@ -14,6 +14,8 @@ frame comes again later) unless something waits for it, and the missing parents 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import compress
+from typing import TypeAlias
 
 from antiphon.errors import UnknownParent
 from antiphon.model.events import Orphaned, Why
@@ -38,6 +40,10 @@ class _Several:
         return self.missing > 0
 
 
+_Child: TypeAlias = tuple[Batch, int]
+"""A waiting message. It names nothing that the garbage collector tracks, so any number of them cost it nothing."""
+
+
 class _Sender:
     """What has come from one sender, what of it waits, and what waits for it."""
 
@@ -49,14 +55,29 @@ class _Sender:
         self.accepted = Ranges()
         """What has come in beyond `level`."""
         self.waiting: dict[int, Batch | _Several] = {}
-        self.children: dict[int, list[tuple[_Sender, int]]] = {}
-        """Missing or waiting number to those that wait for it, in arrival order."""
+        self.children: dict[int, _Child | list[_Child]] = {}
+        """Missing or waiting number to what waits for it, one or several in arrival order."""
 
     def add(self, low: int, high: int) -> None:
         if low == self.level + 1:
             self.level = high if not self.accepted.lows else self.accepted.pop_up_to(high)
         else:
             self.accepted.add(low, high)
+
+    def hold(self, number: int, child: _Child) -> None:
+        """Message `number` is awaited by `child`."""
+        others = self.children.get(number)
+        if others is None:
+            self.children[number] = child
+        elif type(others) is list:
+            others.append(child)
+        else:
+            self.children[number] = [others, child]  # type: ignore[list-item]
+
+    def take_children(self, number: int) -> list[_Child]:
+        """Those that wait for message `number`, which do so no longer."""
+        others = self.children.pop(number, [])
+        return others if type(others) is list else [others]  # type: ignore[list-item]
 
     def is_delivered(self, number: int) -> bool:
         return (0 < number <= self.level or number in self.accepted) and number not in self.waiting
@@ -150,7 +171,8 @@ class Semantic(Ordering):
             run, held = low, 0
             # Messages run … seqno-1 can be delivered and are not yet: they leave as one range. This loop is the one place that
             # looks at single messages; what is written out in it, instead of called, halves its cost.
-            for seqno, number, index in zip(range(low, high + 1), parents, whose, strict=True):
+            messages = zip(range(low, high + 1), parents, whose, strict=True)
+            for seqno, number, index in messages if after is not None else compress(messages, parents):
                 if after is not None and seqno in after:
                     if not self._hold_several(mine, batch, seqno):
                         continue
@@ -171,9 +193,9 @@ class Semantic(Ordering):
                         held += 1
                         children = sender.children
                         if number in children:
-                            children[number].append((mine, seqno))
+                            sender.hold(number, (batch, seqno))
                         else:
-                            children[number] = [(mine, seqno)]
+                            children[number] = (batch, seqno)
                 if run < seqno:
                     deliver((batch, run, seqno - 1))
                 run = seqno + 1
@@ -184,13 +206,19 @@ class Semantic(Ordering):
                 self._look_later()
         children = mine.children
         if children:
-            waiting, released = mine.waiting, []
+            released: list[_Child] = []
+            waiting = mine.waiting
             # Whichever is shorter: a long chain has many children that wait, a long batch many messages for which none does.
-            few = len(children) < high - low
-            numbers = [number for number in children if low <= number <= high] if few else range(low, high + 1)
+            if len(children) < high - low:
+                numbers = [number for number in children if low <= number <= high and number not in waiting]
+            else:
+                numbers = [number for number in range(low, high + 1) if number in children and number not in waiting]
             for number in numbers:
-                if number in children and number not in waiting:
-                    released += children.pop(number)
+                others = children.pop(number)
+                if type(others) is list:
+                    released += others
+                else:
+                    released.append(others)  # type: ignore[arg-type]
             if released:
                 self._release(released)
 
@@ -208,26 +236,29 @@ class Semantic(Ordering):
             mine.waiting[seqno] = batch if len(missing) == 1 else _Several(batch, len(missing))
             self._held += 1
             for whose, number in missing:
-                self._senders[whose].children.setdefault(number, []).append((mine, seqno))
+                self._senders[whose].hold(number, (batch, seqno))
         return bool(missing)
 
-    def _release(self, children: list[tuple[_Sender, int]]) -> None:
+    def _release(self, children: list[_Child]) -> None:
         """Delivers these messages and, after each, those that waited for it: depth first, in arrival order, without recursion."""
-        deliver, released = self.deliver, 0
+        deliver, senders, released = self.deliver, self._senders, 0
         stack = children[::-1]
+        before = None
         while stack:
-            sender, seqno = stack.pop()
-            batch = sender.waiting.pop(seqno)
-            if type(batch) is not _Several:
-                deliver((batch, seqno, seqno))  # type: ignore[arg-type]
-            elif batch.misses_more():
-                sender.waiting[seqno] = batch
+            batch, seqno = stack.pop()
+            if batch is not before:
+                sender, before = senders[batch.sender], batch
+            waiting = sender.waiting.pop(seqno)
+            if type(waiting) is not _Several:
+                deliver((batch, seqno, seqno))
+            elif waiting.misses_more():
+                sender.waiting[seqno] = waiting
                 continue
             else:
-                self._deliver_marked(batch.batch, seqno)
+                self._deliver_marked(batch, seqno)
             released += 1
             if seqno in sender.children:
-                stack += sender.children.pop(seqno)[::-1]
+                stack += sender.take_children(seqno)[::-1]
         self._held -= released
 
     def _deliver_marked(self, batch: Batch, seqno: int) -> None:
@@ -264,16 +295,15 @@ class Semantic(Ordering):
     def _give_up(self, parents: list[MessageId]) -> None:
         """Delivers what waits for parents that are lost, marked so."""
         for parent in parents:
-            for sender, seqno in self._senders[parent.sender].children.pop(parent.seqno, ()):
-                batch = sender.waiting.pop(seqno)
-                if isinstance(batch, _Several):
-                    if batch.misses_more():
-                        sender.waiting[seqno] = batch
-                        continue
-                    batch = batch.batch
+            for batch, seqno in self._senders[parent.sender].take_children(parent.seqno):
+                sender = self._senders[batch.sender]
+                waiting = sender.waiting[seqno]
+                if isinstance(waiting, _Several) and waiting.misses_more():
+                    continue
+                del sender.waiting[seqno]
                 self._held -= 1
                 self._deliver_marked(batch, seqno)
-                self._release(sender.children.pop(seqno, []))
+                self._release(sender.take_children(seqno))
 
     def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
         """What a departed sender's lost message kept waiting is delivered with `parent_lost` set."""

@@ -1,0 +1,1 @@
+"""Benchmarks: what the parts cost on this machine, as ratios of interleaved runs. `antiphon bench` shows them."""

@@ -1,0 +1,107 @@
+"""The documents are held against the code: what they name exists, and what they show runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from antiphon.errors import InvalidOption
+from antiphon.model.options import GroupOptions
+from antiphon.protocol.registry import MULTICASTS, ORDERS, stages
+from antiphon.sim.oracles import ORACLES, PROMISES, REPAIRED
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ("architecture", "guarantees", "write-an-ordering")
+
+
+def text_of(document: str) -> str:
+    return (ROOT / "docs" / f"{document}.md").read_text(encoding="utf-8")
+
+
+def cards() -> dict[str, str]:
+    """The text of each card of the guarantees, by its heading."""
+    pieces = re.split(r"^## (.+)$", text_of("guarantees"), flags=re.MULTILINE)
+    return dict(zip(pieces[1::2], pieces[2::2], strict=True))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_link_leads_somewhere(document: str) -> None:
+    """A reader who wants to know more would meet a missing page."""
+    links = re.findall(r"\]\(([^)#:]+)[^)]*\)", text_of(document))
+    assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_test_that_is_named_exists(document: str) -> None:
+    """A promise that points to a test which is gone is a promise that nobody checks."""
+    named = re.findall(r"`(tests/[\w./-]+?)(?:::(\w+))?`", text_of(document))
+    for path, test in named:
+        assert (ROOT / path).exists(), path
+        assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{test}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_file_of_the_package_that_is_named_exists(document: str) -> None:
+    """Whoever looks for a sentence's proof in the code would look in vain."""
+    source = ROOT / "src" / "antiphon"
+    files = {path.relative_to(source).as_posix() for path in source.rglob("*.py")}
+    named = [name for name in re.findall(r"`([\w/]+\.py)`", text_of(document)) if not name.startswith("tests/")]
+    assert [name for name in named if not any(file == name or file.endswith(f"/{name}") for file in files)] == []
+
+
+def test_there_is_a_card_for_every_order_and_multicast_and_it_names_its_oracles() -> None:
+    """A user would choose a kind whose promise is written nowhere, or is judged otherwise than it is written."""
+    told = cards()
+    for order in ORDERS:
+        assert PROMISES[order] - {"integrity", "no_duplication", "validity"} <= set(re.findall(r"`(\w+)`", told[order])), order
+    for multicast in MULTICASTS:
+        own = REPAIRED if multicast != "besteffort" else {"integrity", "no_duplication"}
+        assert own <= set(re.findall(r"`(\w+)`", told[multicast])), multicast
+    for line in re.findall(r"^\| oracle \| (.+) \|$", text_of("guarantees"), flags=re.MULTILINE):
+        assert {name for name in re.findall(r"`(\w+)`", line) if name != "delivery"} <= set(ORACLES), line
+
+
+def test_the_table_of_combinations_is_the_registrys() -> None:
+    """The table would promise a group that cannot be created, or hide one that can."""
+    rows = dict(re.findall(r"^\| `(\w+)` \| ((?:yes|refused)[^\n]*) \|$", text_of("guarantees"), flags=re.MULTILINE))
+    assert set(rows) == set(ORDERS)
+    for order, row in rows.items():
+        for multicast, cell in zip(MULTICASTS, row.split(" | "), strict=True):
+            options = GroupOptions(order=order, multicast=multicast)
+            if cell == "refused":
+                with pytest.raises(InvalidOption):
+                    stages(options)
+            else:
+                stages(options)
+
+
+def test_the_smallest_ordering_works_as_it_stands() -> None:
+    """Who starts from an example that does not work goes away."""
+    (example,) = re.findall(r"```python\n(.*?)```", text_of("write-an-ordering"), flags=re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_lines_shown_of_the_example_are_in_it() -> None:
+    """A walk through code that has changed since leads astray."""
+    source = (ROOT / "examples" / "lamport_order.py").read_text(encoding="utf-8")
+    body = {line.strip() for line in source.splitlines()}
+    shown = re.findall(r"^ {8,}(\S.*)$", text_of("write-an-ordering").partition("## A real one")[2], flags=re.MULTILINE)
+    shown += re.findall(r"^ {4}((?:ORDERS|PROMISES|ORACLES)\[.*)$", text_of("write-an-ordering"), flags=re.MULTILINE)
+    assert len(shown) >= 9
+    assert [line for line in shown if line.strip() not in body] == []
+
+
+@pytest.mark.parametrize("picture", ["architecture", "house"])
+def test_the_pictures_stand_alone(picture: str) -> None:
+    """A picture that fetches a font or a style is empty where there is no network, and tells others who reads it."""
+    text = (ROOT / "docs" / f"{picture}.svg").read_text(encoding="utf-8")
+    root = ElementTree.fromstring(text)
+    assert root.find("{http://www.w3.org/2000/svg}desc") is not None
+    assert "prefers-color-scheme: dark" in text
+    assert not re.search(r"href|url\(|@import|<script", text)
