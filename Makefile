@@ -1,4 +1,4 @@
-# Everything a newcomer needs: `make setup`, then `make demo`. Everything else builds on the same virtual environment.
+# Everything a newcomer needs: `make demo`, `make test`. Both set up .venv by themselves, once.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,23 +24,23 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(find_python); \
 	if [ ! -x $(BIN)/python ] || ! $(BIN)/python -c '$(is_suitable)' 2>/dev/null; then \
 		if ! "$$python" -c 'import venv, ensurepip' 2>/dev/null; then \
-			echo "$$python has no venv module: install it (Debian and Ubuntu: apt install python3-venv) and run make setup again" >&2; exit 1; \
+			echo "$$python has no venv module: install it (Debian and Ubuntu: apt install python3-venv) and run make again" >&2; exit 1; \
 		fi; \
 		"$$python" -m venv --clear $(VENV); \
 	fi
 	@echo "installing Antiphon into $(VENV) (half a minute)"
 	@$(BIN)/python -m pip install --quiet --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@
-	@echo "ready: try $(BIN)/antiphon demo"
+	@echo "ready: $(BIN)/antiphon is the command"
 
-demo: setup ## Run the demo (about a minute) and write antiphon-demo/report.html
+demo: setup ## Run the demo (ten seconds) and write antiphon-demo/report.html
 	@$(BIN)/antiphon demo
 
-test: lint ## Lint, check types and run every test
+test: lint ## Lint, check types and run every test (about two minutes)
 	$(BIN)/python -m pytest -n auto
 
 lint: setup ## Lint and check types
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff check src tests examples
 	$(BIN)/mypy
 
 bench: setup ## Measure the core on this machine
@@ -70,6 +70,6 @@ for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; 
 	if command -v "$$candidate" >/dev/null 2>&1 && "$$candidate" -c '$(is_suitable)' 2>/dev/null; then python="$$candidate"; break; fi; \
 done; \
 if [ -z "$$python" ]; then \
-	echo "Antiphon needs Python 3.11 or newer and found none: install one, or name it with make setup PYTHON=/path/to/python3" >&2; exit 1; \
+	echo "Antiphon needs Python 3.11 or newer and found none: install one, or name it with make PYTHON=/path/to/python3" >&2; exit 1; \
 fi
 endef

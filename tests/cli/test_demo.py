@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli import demo, spacetime
+from antiphon.cli import demo, spacetime, terminal
 from antiphon.cli.main import OK, main
 from antiphon.cli.story import FRIENDS, READER, tell
 
@@ -42,7 +42,8 @@ def test_the_same_messages_arrive_at_the_same_moments_in_every_order() -> None:
 def test_the_picture_shows_a_bar_for_every_wait() -> None:
     """The picture would hide the price that an order has."""
     assert spacetime.draw(tell("unordered")).count("<rect") == 0
-    assert spacetime.draw(tell("semantic")).count("<rect") == 2
+    picture = spacetime.draw(tell("semantic"))
+    assert picture.count("<rect") == picture.count('fill="var(--card)" stroke=') == 2
 
 
 class _Page(HTMLParser):
@@ -100,3 +101,18 @@ def test_the_demo_goes_on_without_pictures(capsys: pytest.CaptureFixture[str], t
     assert main(["demo", "--out", str(tmp_path)]) == OK
     assert "antiphon[apps]" in capsys.readouterr().err
     assert (tmp_path / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("called", "found", "expected"),
+    [
+        (".venv/bin/antiphon", None, ".venv/bin/antiphon"),
+        ("/usr/bin/antiphon", "/usr/bin/antiphon", "antiphon"),
+        ("pytest", None, "antiphon"),
+    ],
+)
+def test_what_to_type_next_can_be_typed(called: str, found: str | None, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo would end with commands that the shell does not find."""
+    monkeypatch.setattr(sys, "argv", [called])
+    monkeypatch.setattr(terminal.shutil, "which", lambda name: found)
+    assert terminal.program() == expected

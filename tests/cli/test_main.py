@@ -20,15 +20,35 @@ check
 > every promise is kept
 """
 
+FILES = {
+    "taken": "",
+    "empty.py": "x = 1\n",
+    "raises.py": "x = 1\nraise ValueError('on purpose')\n",
+    "leaves.py": "raise SystemExit('go away')\n",
+    "garbled.py": "x = 1\n\nx = = 2\n",
+    "late.py": "def register():\n    1 / 0\n",
+}
+
 
 def test_help_and_version_are_no_errors(capsys: pytest.CaptureFixture[str]) -> None:
     """Somebody who only looks around would be told that something went wrong."""
     assert main([]) == OK
     assert "demo" in capsys.readouterr().out
     assert main(["--help"]) == OK
-    assert "Exit codes" in capsys.readouterr().out
+    assert "leaves with 0" in capsys.readouterr().out
+    assert main(["-h"]) == OK
+    assert "antiphon demo" in capsys.readouterr().out
     assert main(["--version"]) == OK
     assert capsys.readouterr().out == f"antiphon {__version__}\n"
+
+
+@pytest.mark.parametrize(("noun", "verb"), [("sim", "swarm"), ("bench", "core")])
+def test_a_noun_alone_shows_its_verbs(noun: str, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Somebody who feels the way forward word by word would be told off with an empty sentence."""
+    assert main([noun]) == OK
+    told = capsys.readouterr()
+    assert verb in told.out
+    assert told.err == ""
 
 
 @pytest.mark.parametrize(
@@ -36,10 +56,19 @@ def test_help_and_version_are_no_errors(capsys: pytest.CaptureFixture[str]) -> N
     [
         ("no-such-noun", "No such command"),
         ("sim no-such-verb", "No such command"),
-        ("sim swarm", "--seeds"),
         ("sim swarm --seeds 5:1", "the end must be above the first"),
         ("sim swarm --seeds x", "0:200"),
+        ("sim swram", "Did you mean 'swarm'? See antiphon sim --help"),
         ("sim swarm --seeds 0:1 --order random", "choose one of unordered, fifo"),
+        ("sim swarm --seeds 0:1 --order random", "--load FILE"),
+        ("sim swarm --seeds 0:1 --load missing.py", "there is no such file"),
+        ("sim swarm --seeds 0:1 --load .", "it is not a file"),
+        ("sim swarm --seeds 0:1 --load taken", "end the file's name in .py"),
+        ("sim swarm --seeds 0:1 --load empty.py", "empty.py has no function register()"),
+        ("sim swarm --seeds 0:1 --load raises.py", "raises.py:2: raises ValueError: on purpose"),
+        ("sim swarm --seeds 0:1 --load leaves.py", "leaves.py:1: raises SystemExit"),
+        ("sim swarm --seeds 0:1 --load garbled.py", "garbled.py:3: is not Python"),
+        ("sim swarm --seeds 0:1 --load late.py", "late.py:2: raises ZeroDivisionError"),
         ("sim swarm --seeds 0:1 --multicast carrier-pigeon", "choose one of besteffort"),
         ("sim swarm --seeds 0:1 --order total --multicast besteffort --delivery agreed", "use reliable, flood or tree"),
         ("sim swarm --seeds 0:1 --order unordered --multicast besteffort --delivery safe", "besteffort does not know who holds"),
@@ -65,6 +94,7 @@ def test_help_and_version_are_no_errors(capsys: pytest.CaptureFixture[str]) -> N
         ("sim run missing.txt", "there is no such file"),
         ("sim run", "SCENARIO"),
         ("demo --out taken", "name a directory"),
+        ("bench semantic --small 9 --large 5", "more messages than the small one"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_sentence(
@@ -72,7 +102,8 @@ def test_what_cannot_be_run_is_refused_in_one_sentence(
 ) -> None:
     """A typing mistake would end in a traceback, or in a run of something that nobody asked for."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "taken").write_text("")
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content)
     assert main(line.split()) == UNUSABLE
     told = capsys.readouterr()
     assert told.out == ""
@@ -128,7 +159,9 @@ def test_an_interrupt_is_no_crash(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
     monkeypatch.setattr("antiphon.cli.swarms.work", interrupted)
     assert main(["sim", "swarm", "--seeds", "0:1"]) == 130
-    assert "Traceback" not in capsys.readouterr().err
+    assert capsys.readouterr().err == "antiphon: interrupted\n"
+    assert main(["sim", "swarm", "--seeds", "0:1", "--resume", "campaign.jsonl"]) == 130
+    assert "in campaign.jsonl: the same command goes on" in capsys.readouterr().err
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

@@ -1,9 +1,12 @@
-"""`antiphon sim swarm`: what it counts, how it resumes, and that it sees a broken order."""
+"""`antiphon sim swarm`: what it counts, how it resumes, that it sees a broken order, and that it takes a user's own."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,22 @@ from antiphon.protocol.stage import Ordering
 from antiphon.sim import oracles
 
 RUN = ["sim", "swarm", "--jobs", "1", "--json"]
+PROGRAM = "import sys; from antiphon.cli.main import main; sys.exit(main())"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "lamport_order.py"
+HASTY = """
+from antiphon.protocol.ordering.unordered import Unordered
+from antiphon.protocol.registry import ORDERS
+from antiphon.sim.oracles import PROMISES
+
+
+class Hasty(Unordered):
+    pass
+
+
+def register():
+    ORDERS["hasty"] = Hasty
+    PROMISES["hasty"] = PROMISES["fifo"]
+"""
 
 
 class Hasty(Ordering):
@@ -22,6 +41,17 @@ class Hasty(Ordering):
 
     def accept(self, batch: Batch, low: int, high: int) -> None:
         self.deliver((batch, low, high))
+
+
+@pytest.fixture
+def tables() -> Iterator[None]:
+    """What a test loads is forgotten after it: the other tests speak of the orders that are Antiphon's own."""
+    kept: tuple[dict[str, object], ...] = (ORDERS, oracles.PROMISES, oracles.ORACLES)  # type: ignore[assignment]
+    before = [dict(table) for table in kept]
+    yield
+    for table, entries in zip(kept, before, strict=True):
+        table.clear()
+        table.update(entries)
 
 
 def test_a_swarm_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,3 +106,34 @@ def test_a_broken_order_is_found_and_can_be_replayed(capsys: pytest.CaptureFixtu
     assert again["log_hash"] == first["log_hash"]
     assert main(["sim", "swarm", "--jobs", "1", *seeds]) == BROKEN
     assert f"replay: {first['replay']}" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("tables")
+def test_an_order_of_ones_own_runs_in_every_process(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who writes an ordering could try it on one processor only, or not at all from the command line."""
+    told = []
+    for jobs in ("1", "2"):
+        command = ["sim", "swarm", "--load", str(EXAMPLE), "--order", "lamport", "--seeds", "0:6", "--jobs", jobs, "--json"]
+        assert main(command) == OK
+        told.append(json.loads(capsys.readouterr().out))
+    assert told[0] == told[1]
+    assert (told[0]["seeds"], told[0]["load"]) == (6, [str(EXAMPLE)])
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_failing_seed_of_ones_own_order_replays_in_a_fresh_shell(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The command that is printed would answer that there is no such order, exactly when it is needed."""
+    file = tmp_path / "my orders.py"
+    file.write_text(HASTY)
+    twice = ["--load", str(file), "--load", str(file)]
+    assert main([*RUN, *twice, "--order", "hasty", "--seeds", "0:4", "--faults", "loss,reordering"]) == BROKEN
+    told = json.loads(capsys.readouterr().out)
+    assert told["load"] == [str(file)]
+    replay = shlex.split(told["failures"][0]["replay"])
+    assert replay[:5] == ["antiphon", "sim", "swarm", "--load", str(file)]
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *replay[1:], "--json"], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == BROKEN, done.stderr
+    (again,) = json.loads(done.stdout)["failures"]
+    assert again["log_hash"] == told["failures"][0]["log_hash"]

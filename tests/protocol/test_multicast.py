@@ -185,4 +185,4 @@ def test_a_slow_member_shows_in_the_numbers() -> None:
     for _ in range(20):
         world.send("a", b"x")
     world.run(1.0)
-    assert world.endpoint("a").stats()["lag_by_member"] == {"b": 0, "c": 20}
+    assert world.endpoint("a").stats()["lag_by_member"] == {world.id_of("b"): 0, world.id_of("c"): 20}

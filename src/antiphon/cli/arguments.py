@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import typer
+
+Json: TypeAlias = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of text for people.")]
 
 SEED_LIMIT = 1_000_000
 """The most seeds one command runs."""

@@ -8,20 +8,15 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from antiphon.cli import terminal
+from antiphon.cli import arguments, terminal
 
-app = typer.Typer(help="Measure Antiphon on this machine.", no_args_is_help=True)
-
-
-@app.callback()
-def bench() -> None:
-    """Measure Antiphon on this machine."""
+app = typer.Typer(help="Measure the core on this machine: its speed, and what it costs when very many messages wait.", no_args_is_help=True)
 
 
 @app.command()
 def core(
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repetitions: a rough answer in a few seconds.")] = False,
-    json: Annotated[bool, typer.Option("--json", help='Print {"rows": [...]} instead of a table.')] = False,
+    quick: Annotated[bool, typer.Option("--quick", metavar="", help="Fewer repetitions: a rough answer in a few seconds.")] = False,
+    json: arguments.Json = False,
 ) -> None:
     """Messages per second through the core alone (no network), for every path, batch size and message size.
 
@@ -49,13 +44,15 @@ def core(
 
 @app.command()
 def semantic(
-    small: Annotated[int, typer.Option(min=2, help="Messages in the small case.")] = 1_000,
-    large: Annotated[int, typer.Option(min=2, max=131_072, help="Messages in the large case.")] = 100_000,
-    json: Annotated[bool, typer.Option("--json", help='Print {"rows": [...]} instead of a table.')] = False,
+    small: Annotated[int, typer.Option(metavar="COUNT", min=2, help="Messages in the small case.")] = 1_000,
+    large: Annotated[int, typer.Option(metavar="COUNT", min=2, max=131_072, help="Messages in the large case.")] = 100_000,
+    json: arguments.Json = False,
 ) -> None:
     """Whether a message costs the same when very many wait: long chains and wide stars of replies that arrive before their question."""
     from antiphon.bench import semantic as bench_semantic
 
+    if large <= small:
+        raise arguments.refused("--large", large, f"the large case must have more messages than the small one, which has {small:,}")
     rows = []
     with terminal.progress("measuring") as advance:
         for done, row in enumerate(bench_semantic.rows(small, large), 1):
@@ -65,7 +62,9 @@ def semantic(
         terminal.print_json({"rows": rows})
         return
     terminal.out.print("Replies that arrive before what they answer; the ratio is the cost of a message in the large case over the small.")
-    table = Table("shape", *(f"{count:,} messages, ns each" for count in (small, large)), "ratio")
+    table = Table("shape")
+    for heading in (*(f"{count:,} messages, ns each" for count in (small, large)), "ratio"):
+        table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(str(row["shape"]), f"{row['small_ns_per_message']:,}", f"{row['large_ns_per_message']:,}", f"{row['ratio']:.2f}")
     terminal.out.print(table)

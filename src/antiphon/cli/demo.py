@@ -12,10 +12,11 @@ import typer
 from rich.columns import Columns
 from rich.padding import Padding
 from rich.panel import Panel
+from rich.style import Style
 from rich.text import Text
 
+from antiphon.cli import arguments, report, swarms, terminal
 from antiphon.cli import comparison as comparisons
-from antiphon.cli import report, swarms, terminal
 from antiphon.cli.main import BROKEN
 from antiphon.cli.story import READER, Story, tell
 from antiphon.errors import UsageError
@@ -29,8 +30,8 @@ LOSS, RATE, SWARM_SEEDS = 0.02, 10.0, 120
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The directory for the report page.")] = Path("antiphon-demo"),
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the story.")] = False,
+    out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Where the report page is written.")] = Path("antiphon-demo"),
+    json: arguments.Json = False,
 ) -> None:
     """See what Antiphon is about, in less than a minute: a story, the orders side by side, a swarm, and a report page."""
     if out.exists() and not out.is_dir():
@@ -128,9 +129,17 @@ def _show(comparison: Comparison) -> None:
 
 def _close(verdict: str, sound: bool, page: Path) -> None:
     _say(f"[{'bold green' if sound else 'bold red'}]{verdict}\n")
-    _head(4, "The report")
-    terminal.out.print(f"   Open {page} in a browser.", soft_wrap=True, markup=False)
-    _say("Next: [bold]antiphon sim swarm --seeds 0:500[/], [bold]antiphon sim compare --help[/], or the twenty lines in README.md.\n")
+    _head(4, "The same with pictures")
+    address = Text.assemble("   ", (str(page), Style(bold=True, link=page.resolve().as_uri())), "  (open it in a browser)\n")
+    terminal.out.print(address, soft_wrap=True)
+    _head(5, "Go on")
+    for words, about in (
+        ("sim swarm --seeds 0:500", "more bad days"),
+        ("sim compare --rate 50", "the same conversation, five times as fast"),
+        ("--help", "everything else; the twenty lines of Python are in README.md"),
+    ):
+        terminal.out.print(Text.assemble("   ", (f"{terminal.program()} {words}", "bold"), "  ", (about, "dim")), soft_wrap=True)
+    terminal.out.print()
 
 
 def _head(number: int, title: str) -> None:

@@ -65,7 +65,13 @@ def _run(arguments: Sequence[str] | None) -> int:
     except typer.TyperException as error:
         # Typer's usage errors carry the context of the command that was called wrongly.
         context: typer.Context | None = getattr(error, "ctx", None)
-        return _refuse(f"{error.format_message().rstrip('.')}; see {context.command_path if context else 'antiphon'} --help")
+        sentence = error.format_message().rstrip(".")
+        if not sentence:
+            return OK  # a noun without a verb: its help has been printed, and that is what was wanted
+        see = " See" if sentence.endswith("?") else "; see"
+        return _refuse(f"{sentence}{see} {context.command_path if context else 'antiphon'} --help")
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt  # Typer turns an interrupt into this code
     return code if isinstance(code, int) else OK
 
 

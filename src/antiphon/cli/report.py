@@ -23,7 +23,7 @@ def page(stories: Sequence[Story], comparison: Comparison, picture: str | None, 
         f'<div class="card"><h3>{escape(story.order)}</h3><div class="scroll">{spacetime.draw(story)}</div></div>' for story in stories
     )
     style = (resources.files("antiphon.cli") / "report.css").read_text(encoding="utf-8")
-    shown = f'<div class="card picture">{picture}</div>' if picture else ""
+    shown = f'<div class="card scroll picture">{picture}</div>' if picture else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -43,13 +43,14 @@ whether the promises held when the network did its worst.</p>
 <p>C asks about Delhi, then about Chennai. B and A have read both and answer one each. The line from C to {READER} is slow, so
 {READER} has the answers before the questions. The same messages arrive at the same moments in all columns; only the order differs.</p>
 <div class="pair">{"".join(_reading(story) for story in stories)}</div>
-<p>Time runs to the right. Solid arrows are questions, dashed ones answers. A dot is where a message is read; a bar is a message that
-has arrived and waits.</p>
+<p>Time runs to the right. Solid lines are questions, dashed ones answers. A dot is where a message is read; a ring is where it arrives
+and must wait, and the bar shows how long.</p>
 {drawings}
 
 <h2><small>2</small>One conversation, five orders</h2>
 <p>{escape(comparisons.subtitle(comparison))}. Every order sees the same arrivals and the same losses. <em>Held</em> is the share of
-deliveries that had to wait although the message was there; <em>wait</em> is how long, over all deliveries.</p>
+deliveries that had to wait although the message was there; <em>mean</em>, <em>p99</em> and <em>max</em> say how long, over all deliveries;
+<em>early answers</em> were read before their question; <em>kept</em> says whether the order did what it promises.</p>
 <div class="card scroll">{_table(comparison)}</div>
 {shown}
 

@@ -10,16 +10,18 @@ import typer
 from antiphon.cli import arguments, swarms, terminal
 from antiphon.cli.main import BROKEN
 
-app = typer.Typer(help="Run groups in virtual time, with the real protocols and every fault you like.", no_args_is_help=True)
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text for people.")]
-
+app = typer.Typer(
+    help="Run groups in virtual time, with the real protocols: a scenario, the orders side by side, or a swarm of faulty worlds.",
+    no_args_is_help=True,
+)
 
 @app.command()
 def run(
     scenario: Annotated[Path, typer.Argument(help="A scenario file, for example one of tests/scenarios.", metavar="SCENARIO")],
-    rewrite: Annotated[bool, typer.Option("--rewrite", help="Write what happened into the file as its new expectation.")] = False,
-    json: Json = False,
+    rewrite: Annotated[
+        bool, typer.Option("--rewrite", metavar="", help="Write what happened into the file as its new expectation.")
+    ] = False,
+    json: arguments.Json = False,
 ) -> None:
     """Run a scenario file and compare what happens with what it expects.
 
@@ -46,20 +48,26 @@ def run(
 def compare(
     conversation: Annotated[
         Path | None,
-        typer.Option(help="JSON lines with id, author, parents and text, gzipped or not. Without it: the one that Antiphon brings along."),
+        typer.Option(
+            metavar="FILE",
+            help="JSON lines with id, author, parents and text, gzipped or not. Without it: the one that Antiphon brings along.",
+        ),
     ] = None,
-    loss: Annotated[float, typer.Option(help="Share of frames that are lost, 0 … 1.")] = 0.02,
-    rate: Annotated[float, typer.Option(help="Messages per second of the whole group.")] = 10.0,
-    delay: Annotated[str, typer.Option(help="Shortest and longest delay of a frame.")] = "20ms:200ms",
-    members: Annotated[int, typer.Option(help="Members of the group; the authors are spread over them.")] = 8,
-    limit: Annotated[int | None, typer.Option(help="Replay only the first LIMIT messages.")] = None,
-    multicast: Annotated[str, typer.Option(help="How messages travel: reliable, flood or tree.")] = "reliable",
+    loss: Annotated[float, typer.Option(metavar="SHARE", help="Share of frames that are lost, from 0 to below 1.")] = 0.02,
+    rate: Annotated[float, typer.Option(metavar="NUMBER", help="Messages per second of the whole group.")] = 10.0,
+    delay: Annotated[str, typer.Option(metavar="LOW:HIGH", help="Shortest and longest delay of a frame.")] = "20ms:200ms",
+    members: Annotated[int, typer.Option(metavar="COUNT", help="Members of the group, 2 … 64; the authors are spread over them.")] = 8,
+    limit: Annotated[int | None, typer.Option(metavar="COUNT", help="Replay only the first so many messages.")] = None,
+    multicast: Annotated[str, typer.Option(metavar="NAME", help="How messages travel: reliable, flood or tree.")] = "reliable",
     unread: Annotated[
-        str, typer.Option(help="What to do with an answer whose question its author has not read yet: postpone it, or unlink the two.")
+        str,
+        typer.Option(
+            metavar="WORD", help="What to do with an answer whose question its author has not read yet: postpone it, or unlink the two."
+        ),
     ] = "postpone",
-    seed: Annotated[int, typer.Option(help="The number that all chance comes from.")] = 1,
-    plot: Annotated[Path | None, typer.Option(help="Draw a picture to this file (.svg or .png).")] = None,
-    json: Json = False,
+    seed: Annotated[int, typer.Option(metavar="NUMBER", help="The number that all chance comes from.")] = 1,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a picture to this file (.svg or .png).")] = None,
+    json: arguments.Json = False,
 ) -> None:
     """Replay one conversation under every order, with the same arrivals, and show what each order costs and breaks.
 

@@ -1,7 +1,7 @@
-"""A space-time picture of a story as SVG: members are lines, messages are arrows, and what waits at a member is a bar.
+"""A space-time picture of a story as SVG: members are lines, messages go from one to the other, and what waits at a member is a bar.
 
-Time runs to the right. An arrow ends where its message arrives and a dot is where it is read; a message that waits in between is a
-bar below its reader's line. Colours are CSS variables of the page it stands in, so that it follows light and dark.
+Time runs to the right. A dot is where a message is read; one that arrives and must wait has a ring where it arrives and a
+bar below its reader's line for as long as it waits. Colours are CSS variables of the page it stands in, so that it follows light and dark.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ def _arrow(line: Line) -> str:
     # An answer is dashed, so that the picture can be read without its colours.
     dash = ' stroke-dasharray="5 3"' if line.answers else ""
     colour, x, y = _colour(line), _x(line.arrived_at), _y(line.reader)
+    ring = f'<circle cx="{x:.1f}" cy="{y}" r="4" fill="var(--card)" stroke="{colour}" stroke-width="1.6"/>' if line.waited_s > 0 else ""
     return (
         f"<g><title>{escape(told)}</title>"
         f'<line x1="{_x(line.sent_at):.1f}" y1="{_y(line.author)}" x2="{x:.1f}" y2="{y}" stroke="{colour}" stroke-width="1.6"{dash}/>'
-        f'<circle cx="{_x(line.read_at):.1f}" cy="{y}" r="4.5" fill="{colour}"/></g>'
+        f'{ring}<circle cx="{_x(line.read_at):.1f}" cy="{y}" r="4.5" fill="{colour}"/></g>'
     )
 
 

@@ -6,6 +6,7 @@ that is printed for a failing seed leaves nothing open, so it replays exactly th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,31 +17,61 @@ from antiphon.cli import arguments, terminal
 from antiphon.cli.main import BROKEN
 from antiphon.protocol.registry import MULTICASTS, ORDERS
 from antiphon.sim.swarm import FAULTS, Case, Outcome, Summary, campaign, default_cases, replay_command
+from antiphon.sim.swarm import load as load_file
 
 JOBS_LIMIT = 256
 _FAILURES_SHOWN = 5
 
 
 def swarm(
-    seeds: Annotated[str, typer.Option(help="The seeds FIRST:END, END not included; each is a world of its own.")],
+    seeds: Annotated[
+        str, typer.Option(metavar="FIRST:END", help="The seeds to run, END not included; each is a world of its own.")
+    ] = "0:100",
     order: Annotated[
-        str | None, typer.Option(help=f"One order for all seeds: {', '.join(ORDERS)}.", autocompletion=lambda: list(ORDERS))
+        str | None,
+        typer.Option(metavar="NAME", help=f"One order for all seeds: {', '.join(ORDERS)}.", autocompletion=lambda: list(ORDERS)),
     ] = None,
     multicast: Annotated[
-        str | None, typer.Option(help=f"One multicast for all seeds: {', '.join(MULTICASTS)}.", autocompletion=lambda: list(MULTICASTS))
+        str | None,
+        typer.Option(
+            metavar="NAME", help=f"One multicast for all seeds: {', '.join(MULTICASTS)}.", autocompletion=lambda: list(MULTICASTS)
+        ),
     ] = None,
-    members: Annotated[int | None, typer.Option(help="Members of each group, 2 … 64; without it each seed draws 3 … 7.")] = None,
-    faults: Annotated[str, typer.Option(help=f"Any of {','.join(FAULTS)} with commas between; none; or mix, a draw per seed.")] = "mix",
-    delivery: Annotated[str | None, typer.Option(help="agreed or safe for all seeds.", autocompletion=lambda: ["agreed", "safe"])] = None,
-    messages: Annotated[int | None, typer.Option(help="Messages of each conversation; without it each seed draws 30 … 120.")] = None,
-    jobs: Annotated[int, typer.Option(help="Worlds at a time; 0 is one per processor.")] = 0,
-    resume: Annotated[Path | None, typer.Option(help="Keep outcomes in this file, and skip those that are in it already.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text for people.")] = False,
+    members: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="Members of each group, 2 … 64; without it each seed draws 3 … 7.")
+    ] = None,
+    faults: Annotated[
+        str, typer.Option(metavar="LIST", help=f"Any of {','.join(FAULTS)} with commas between; none; or mix, a draw per seed.")
+    ] = "mix",
+    delivery: Annotated[
+        str | None, typer.Option(metavar="NAME", help="agreed or safe, for all seeds.", autocompletion=lambda: ["agreed", "safe"])
+    ] = None,
+    messages: Annotated[
+        int | None, typer.Option(metavar="COUNT", help="Messages of each conversation; without it each seed draws 30 … 120.")
+    ] = None,
+    load: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="A Python file with an order of your own, whose function register() makes it known; see docs/write-an-ordering.md. "
+            "Repeat it for several files.",
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(metavar="COUNT", help="Worlds at a time; 0 is one per processor.")] = 0,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep outcomes in this file, and skip those that are in it already.")
+    ] = None,
+    json: arguments.Json = False,
 ) -> None:
     """Run one faulty world per seed and check every promise of its order, message by message.
 
     What you leave out is spread over the seeds: every order, every multicast that repairs, both deliveries. Leaves with 1 when a promise
     is broken or a group stalls, and prints the command that replays the first such seed."""
+    files = list(dict.fromkeys(str(arguments.existing(file, "--load")) for file in load or ()))
+    for file in files:
+        load_file(file)
+    if order is not None and order not in ORDERS:
+        raise arguments.refused("--order", order, f"choose one of {', '.join(ORDERS)}, or bring your own with --load FILE")
     given = {"order": order, "multicast": multicast, "members": members, "delivery": delivery, "messages": messages}
     fixed: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if multicast == "besteffort":
@@ -52,18 +83,23 @@ def swarm(
     if not 0 <= jobs <= JOBS_LIMIT:
         raise arguments.refused("--jobs", jobs, f"choose 1 to {JOBS_LIMIT}, or 0 for one per processor")
     cases = [msgspec.structs.replace(case, **fixed) for case in default_cases(arguments.seeds(seeds))]
-    summary = work(cases, jobs, resume)
+    try:
+        summary = work(cases, jobs, resume, files)
+    except KeyboardInterrupt:
+        if resume is not None:
+            terminal.err.print(f"The outcomes so far are in {resume}: the same command goes on from there.", markup=False, soft_wrap=True)
+        raise
     if json:
         terminal.print_json(as_dict(summary))
     else:
         terminal.out.print(verdict(summary), style="green" if summary.ok else "bold red", markup=False, soft_wrap=True)
         for failure in summary.failures[:_FAILURES_SHOWN]:
-            terminal.out.print(f"{failure}\n  replay: {replay_command(failure.case)}", markup=False, soft_wrap=True)
+            terminal.out.print(f"{failure}\n  replay: {replay_command(failure.case, files)}", markup=False, soft_wrap=True)
     if not summary.ok:
         raise typer.Exit(BROKEN)
 
 
-def work(cases: list[Case], jobs: int = 0, resume: Path | None = None) -> Summary:
+def work(cases: list[Case], jobs: int = 0, resume: Path | None = None, load: Sequence[str] = ()) -> Summary:
     """Runs the cases behind a progress bar."""
     done = 0
     with terminal.progress("swarming") as advance:
@@ -74,7 +110,7 @@ def work(cases: list[Case], jobs: int = 0, resume: Path | None = None) -> Summar
             done += 1
             advance(done, len(cases))
 
-        return campaign(cases, jobs=jobs, progress=count, resume=resume)
+        return campaign(cases, jobs=jobs, progress=count, resume=resume, load=load)
 
 
 def verdict(summary: Summary) -> str:
@@ -88,5 +124,5 @@ def verdict(summary: Summary) -> str:
 def as_dict(summary: Summary) -> dict[str, object]:
     """Plain values, as `--json` prints them; each failure with the command that replays it."""
     plain: dict[str, object] = msgspec.to_builtins(summary)
-    failures = [{**msgspec.to_builtins(failure), "replay": replay_command(failure.case)} for failure in summary.failures]
+    failures = [{**msgspec.to_builtins(failure), "replay": replay_command(failure.case, summary.load)} for failure in summary.failures]
     return {"ok": summary.ok, **plain, "failures": failures}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
@@ -16,6 +18,12 @@ Advance: TypeAlias = Callable[[int, int], None]
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+
+
+def program() -> str:
+    """How to call Antiphon again: by its name where the shell finds it, otherwise as it was called, `.venv/bin/antiphon` for example."""
+    called = sys.argv[0]
+    return called if Path(called).name == "antiphon" and shutil.which("antiphon") is None else "antiphon"
 
 
 def print_json(value: object) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from antiphon.errors import BadFrame
-from antiphon.model.frames import KINDS, NAMED_LIMIT, Batch, Fragment, Frame
+from antiphon.model.frames import KINDS, NAMED_LIMIT, NAMES_LIMIT, Batch, Fragment, Frame
 
 VERSION = 1
 FRAME_LIMIT = 1 << 20
 """The largest frame that is looked at, in bytes."""
+MESSAGE_LIMIT = 64 << 20
+"""The largest message that fragments may add up to, in bytes."""
 
 _PREFIX = bytes([VERSION])
 _INDEXES_BELOW = [bytes(range(count)) for count in range(NAMED_LIMIT + 1)]
@@ -48,10 +50,11 @@ def _names_well(batch: Batch) -> bool:
     parents, whose, members = batch.parents, batch.whose, len(batch.named)
     if parents is None or not len(parents) == len(whose) == len(batch.payloads):
         return False
-    if whose.translate(None, _INDEXES_BELOW[members]) and any(number and index >= members for number, index in zip(parents, whose, strict=True)):
+    if whose.translate(None, _INDEXES_BELOW[members]):
         return False
     return batch.after is None or all(
-        batch.first <= seqno <= batch.last and all(index < members for index, _ in names) for seqno, names in batch.after.items()
+        batch.first <= seqno <= batch.last and len(names) <= NAMES_LIMIT and all(index < members for index, _ in names)
+        for seqno, names in batch.after.items()
     )
 
 

@@ -25,9 +25,9 @@ from msgspec import Meta, Struct
 
 from antiphon.model.ids import GroupId, MemberId, MessageId
 
-Number = Annotated[int, Meta(ge=0, le=2**62)]
-Seqno = Annotated[int, Meta(ge=1, le=2**62)]
-Identity = Annotated[str, Meta(max_length=96)]
+SEQNO_LIMIT = 1 << 62
+Number = Annotated[int, Meta(ge=0, le=SEQNO_LIMIT)]
+Seqno = Annotated[int, Meta(ge=1, le=SEQNO_LIMIT)]
 
 # What an ordering may attach to a batch or put into a record: numbers, or bytes of its own making.
 Stamp: TypeAlias = list[int] | bytes | None
@@ -36,6 +36,8 @@ BATCH_LIMIT = 65_536
 """The most messages a received batch may hold."""
 NAMED_LIMIT = 256
 """The most members whose messages one batch may name."""
+NAMES_LIMIT = 64
+"""The most messages that one message may answer and follow."""
 
 
 class Batch(Struct, array_like=True, tag=1, frozen=True, gc=False):
@@ -74,7 +76,7 @@ class Batch(Struct, array_like=True, tag=1, frozen=True, gc=False):
     ) -> Batch:
         """A batch from the messages that its messages answer (`parents`, one entry each) and follow (`after`, by seqno)."""
         payloads = tuple(payloads)
-        if parents is None and not after:
+        if not after and (parents is None or not any(parents)):
             return cls(group, sender, view, first, payloads, None, stamp, sent_at)
         index_by_member: dict[MemberId, int] = {}
 
@@ -129,13 +131,15 @@ class Record(Struct, array_like=True, tag=3, frozen=True, gc=False):
 
 
 class Digest(Struct, array_like=True, tag=4, frozen=True, gc=False):
-    """How far `member` has every stream of the view: without a gap (`have`), and its highest (`tops`; None when equal)."""
+    """How far `member` has the streams of the view from number `start` on: without a gap (`have`), and its highest (`tops`; None
+    when equal)."""
 
     group: GroupId
     member: MemberId
     view: int
     have: list[Number]
     tops: list[Number] | None = None
+    start: Number = 0
 
 
 class Nack(Struct, array_like=True, tag=5, frozen=True, gc=False):

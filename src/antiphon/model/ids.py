@@ -18,6 +18,8 @@ MemberId = NewType("MemberId", str)
 GroupId = NewType("GroupId", str)
 
 NAME_LIMIT = 64
+ID_LIMIT = NAME_LIMIT + 17
+"""Characters in a name, and in an id."""
 _MARK = "#"
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from antiphon.errors import InvalidOption
+from antiphon.model.codec import FRAME_LIMIT, MESSAGE_LIMIT
+from antiphon.model.frames import BATCH_LIMIT
 
 
 class GroupOptions(Struct, frozen=True, kw_only=True):
@@ -36,12 +38,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     """A batch is closed before its frame exceeds this; a larger message is fragmented."""
     batch_messages: int = 1_024
     """A batch is closed when it holds this many messages."""
-    message_bytes: int = 16 << 20
-    """The largest payload that `submit` takes and that fragments may add up to."""
+    message_bytes: int = 4 << 20
+    """The largest payload that `submit` takes."""
     window_bytes: int = 32 << 20
     """Own unstable payload bytes at which sending is refused."""
     reassembly_bytes: int = 32 << 20
-    """Bytes of half-arrived messages kept per sender; above it the oldest is abandoned and asked for again."""
+    """Bytes of half-arrived messages kept per sender; above it the latest is abandoned and asked for again."""
     waiting_messages: int = 131_072
     """Messages a hold-back store keeps per group; above it what would have to wait is not accepted, which slows its sender."""
 
@@ -56,13 +58,23 @@ class Settings(Struct, frozen=True, kw_only=True):
     repair_frames: int = 128
     """Frames sent in answer to one request; what is left is asked for again."""
     parent_s: float = 1.0
-    """How long a message may wait for a parent before the parent is asked for (`besteffort`: before it is given up as lost)."""
+    """How long a message may wait for a parent, once to twice, before the parent is asked for (`besteffort`: is given up as lost)."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             if getattr(self, name) <= 0:
                 raise InvalidOption(name, getattr(self, name), "must be above zero")
-        if self.frame_bytes < 256:
-            raise InvalidOption("frame_bytes", self.frame_bytes, "a frame needs at least 256 bytes for its header")
-        if self.heartbeat_s < self.digest_s or self.nack_max_s < self.nack_s:
-            raise InvalidOption("heartbeat_s", self.heartbeat_s, "a longest interval must not be below its shortest")
+        if not 256 <= self.frame_bytes <= FRAME_LIMIT:
+            raise InvalidOption(
+                "frame_bytes", self.frame_bytes, f"choose between 256, which a header needs, and {FRAME_LIMIT:,}, which receivers take"
+            )
+        if self.batch_messages > BATCH_LIMIT:
+            raise InvalidOption("batch_messages", self.batch_messages, f"receivers take at most {BATCH_LIMIT:,} messages in a batch")
+        if self.message_bytes > min(MESSAGE_LIMIT - FRAME_LIMIT, (self.frame_bytes // 2) * BATCH_LIMIT):
+            raise InvalidOption(
+                "message_bytes", self.message_bytes, f"receivers take at most {MESSAGE_LIMIT:,} bytes in {BATCH_LIMIT:,} frames"
+            )
+        if self.heartbeat_s < self.digest_s:
+            raise InvalidOption("heartbeat_s", self.heartbeat_s, f"must not be below digest_s={self.digest_s}")
+        if self.nack_max_s < self.nack_s:
+            raise InvalidOption("nack_max_s", self.nack_max_s, f"must not be below nack_s={self.nack_s}")

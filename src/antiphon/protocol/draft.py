@@ -22,7 +22,7 @@ _NAME_BYTES = 24
 class Draft:
     def __init__(self, group: GroupId, me: MemberId, frame_bytes: int, messages: int) -> None:
         self._group, self._me = group, me
-        self._room = frame_bytes - _HEADER_BYTES - len(me) - len(group)
+        self._room = frame_bytes - _HEADER_BYTES - len(me.encode()) - len(group.encode())
         self._messages = messages
         self._begin()
 
@@ -39,7 +39,7 @@ class Draft:
             return True
         size = len(payload) + _MESSAGE_BYTES
         if names:
-            size += sum(_NAME_BYTES + len(name.sender) for name in names)
+            size += sum(_NAME_BYTES + len(name.sender.encode()) for name in names)
             if len(self._named) + len(names) > NAMED_LIMIT:
                 return False
         return len(self.payloads) < self._messages and self._bytes + size + stamp_bytes <= self._room
@@ -51,7 +51,7 @@ class Draft:
             self._parents.append(reply_to)
             for name in after if reply_to is None else (reply_to, *after):
                 self._named.add(name.sender)
-                self._bytes += _NAME_BYTES + len(name.sender)
+                self._bytes += _NAME_BYTES + len(name.sender.encode())
         if after:
             self._after[seqno] = tuple(after)
         self.payloads.append(payload)

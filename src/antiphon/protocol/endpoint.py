@@ -17,19 +17,17 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from antiphon.errors import BadFrame, InvalidOption, TooLarge, WouldBlock
+from antiphon.errors import BadFrame, InvalidOption, TooLarge, UnknownParent, WouldBlock
 from antiphon.model import codec
 from antiphon.model.events import Installed, Why, Writable
-from antiphon.model.ids import GroupId, MemberId, MessageId
+from antiphon.model.frames import NAMES_LIMIT, SEQNO_LIMIT
+from antiphon.model.ids import ID_LIMIT, GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.view import View
 from antiphon.protocol.draft import Draft
 from antiphon.protocol.outbox import Effects
 from antiphon.protocol.registry import stages
 from antiphon.protocol.stage import Context, OnAccept
-
-_NAMES_LIMIT = 64
-"""How many messages one message may answer and follow."""
 
 
 class Endpoint:
@@ -60,24 +58,23 @@ class Endpoint:
         self._handlers = self.multicast.handlers
         self._draft = Draft(group, me, settings.frame_bytes, settings.batch_messages)
         self._last = 0
-        self._paused = False
+        self._installing = False
         self._refused = False
         """Whether a message was refused since the last Writable."""
 
     # -- inputs ----------------------------------------------------------------------------------------------------------------
 
     def submit(self, now: float, payload: bytes, reply_to: MessageId | None = None, after: Sequence[MessageId] = ()) -> MessageId:
-        """Accepts one message, or raises WouldBlock, TooLarge or UnknownParent and changes nothing. What a reliable kind accepted
-        it never drops."""
+        """Accepts one message, or raises WouldBlock or a UsageError and changes nothing. What a reliable kind accepted it never drops."""
         self.context.now = now
-        self._admit(payload)
+        self._check_payload(payload)
         seqno = self._last + 1
         names: tuple[MessageId, ...] = ()
         if reply_to is not None or after:
             names = tuple(after) if reply_to is None else (reply_to, *after)
-            if len(names) > _NAMES_LIMIT:
-                raise InvalidOption("after", len(names), f"a message may name at most {_NAMES_LIMIT} others")
+            self._check_names(names)
             self.ordering.check(seqno, names)
+        self._check_credit()
         if not self._draft.fits(payload, names, self.ordering.stamp_bytes()):
             self._close()
         self._draft.add(seqno, payload, reply_to, after)
@@ -87,6 +84,8 @@ class Endpoint:
     def submit_many(self, now: float, payloads: Sequence[bytes]) -> int:
         """Accepts as many of the payloads as there is credit for, in order, and says how many; raises WouldBlock for none."""
         self.context.now = now
+        for payload in payloads:
+            self._check_payload(payload)
         accepted = 0
         for payload in payloads:
             try:
@@ -123,7 +122,7 @@ class Endpoint:
         """Sends what was accepted and accepts no more until the next view: the start of a flush."""
         self.context.now = now
         self._close()
-        self._paused = True
+        self.context.flushing = True
 
     def install(self, now: float, view: View, cut: dict[MemberId, int] | None = None) -> None:
         """Goes on in `view`. The caller has made sure that all who come along from the old view hold the same messages of it."""
@@ -134,13 +133,17 @@ class Endpoint:
             raise InvalidOption("view", view.id, f"the installed view {previous.id} is not older")
         if self.me not in view:
             raise InvalidOption("view", str(view), f"{self.me} is not in it")
+        missing = self.multicast.first_missing(view.members)
+        if missing is not None:
+            raise InvalidOption("view", str(view), f"{missing} is missing here and its sender stays: flush the old view first")
+        self._installing = True
+        self.multicast.before_view()
         context.view = view
-        cut = cut or {}
-        self.multicast.before_view(previous)
-        self.ordering.on_view(view, previous, cut)
-        self.multicast.on_view(view, previous, cut)
+        self.ordering.on_view(view, previous, cut or {})
+        self.multicast.on_view(view, cut or {})
+        self._installing = False
         context.deliver(Installed(view, previous))
-        self._paused = False
+        context.flushing = False
 
     # -- outputs ---------------------------------------------------------------------------------------------------------------
 
@@ -171,7 +174,7 @@ class Endpoint:
     @property
     def credit(self) -> int:
         """How many messages would be accepted now."""
-        return 0 if self._paused else self.multicast.credit(self._last)
+        return 0 if self.context.flushing else self.multicast.credit(self._last)
 
     def why(self, message: MessageId) -> Why:
         """Where a message is and what it waits for."""
@@ -194,22 +197,32 @@ class Endpoint:
 
     # -- the open batch --------------------------------------------------------------------------------------------------------
 
-    def _admit(self, payload: bytes) -> None:
-        settings = self.context.settings
+    def _check_payload(self, payload: bytes) -> None:
+        limit = self.context.settings.message_bytes
         if type(payload) is not bytes:
             raise InvalidOption("data", type(payload).__name__, "payloads are bytes")
-        if len(payload) > settings.message_bytes:
-            raise TooLarge(len(payload), settings.message_bytes)
-        if self._paused:
+        if len(payload) > limit:
+            raise TooLarge(len(payload), limit)
+
+    def _check_names(self, names: tuple[MessageId, ...]) -> None:
+        # Receivers would not take a frame with such a name, and then nothing of this member any more.
+        if len(names) > NAMES_LIMIT:
+            raise InvalidOption("after", len(names), f"a message may name at most {NAMES_LIMIT} others")
+        for name in names:
+            if not isinstance(name, MessageId) or not isinstance(name.sender, str) or not isinstance(name.seqno, int):
+                raise InvalidOption("reply_to", name, "a message is named by its MessageId")
+            if not 1 <= name.seqno <= SEQNO_LIMIT or len(name.sender) > ID_LIMIT:
+                raise UnknownParent(name, "there can be no such message")
+
+    def _check_credit(self) -> None:
+        if self.credit <= 0:
             self._refused = True
-            raise WouldBlock("the view is changing")
-        if self.multicast.credit(self._last) <= 0:
-            self._refused = True
-            raise WouldBlock(self.multicast.congestion())
+            raise WouldBlock("the view is changing" if self.context.flushing else self.multicast.congestion())
 
     def _close(self) -> None:
         count = len(self._draft.payloads)
-        if count:
+        # While a view is being installed the draft stays open: it leaves in the new one.
+        if count and not self._installing:
             first = self._last - count + 1
             stamp = self.ordering.stamp(first, self._last)
             self.multicast.cast(self._draft.close(self.context.view.id, first, stamp, self.context.now))

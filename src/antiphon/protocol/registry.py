@@ -6,6 +6,7 @@ from antiphon.errors import InvalidOption
 from antiphon.model.options import GroupOptions
 from antiphon.protocol.multicast.besteffort import BestEffort
 from antiphon.protocol.multicast.flood import Flood
+from antiphon.protocol.multicast.multicast import Multicast
 from antiphon.protocol.multicast.reliable import Reliable
 from antiphon.protocol.multicast.tree import Tree
 from antiphon.protocol.ordering.causal import Causal
@@ -22,7 +23,7 @@ ORDERS: dict[str, type[Ordering]] = {
     "total": Total,
     "semantic": Semantic,
 }
-MULTICASTS: dict[str, type[BestEffort] | type[Reliable]] = {
+MULTICASTS: dict[str, type[Multicast]] = {
     "besteffort": BestEffort,
     "reliable": Reliable,
     "flood": Flood,
@@ -30,7 +31,7 @@ MULTICASTS: dict[str, type[BestEffort] | type[Reliable]] = {
 }
 
 
-def stages(options: GroupOptions) -> tuple[type[Ordering], type[BestEffort] | type[Reliable]]:
+def stages(options: GroupOptions) -> tuple[type[Ordering], type[Multicast]]:
     """The two stages a group asks for; InvalidOption when there is no such stage or the two cannot work together."""
     ordering, multicast = ORDERS.get(options.order), MULTICASTS.get(options.multicast)
     if ordering is None:

@@ -27,8 +27,7 @@ from antiphon.protocol.outbox import Outbox
 from antiphon.protocol.timers import Timers
 
 if TYPE_CHECKING:
-    from antiphon.protocol.multicast.besteffort import BestEffort
-    from antiphon.protocol.multicast.reliable import Reliable
+    from antiphon.protocol.multicast.multicast import Multicast
 
 OnAccept: TypeAlias = Callable[[Batch, int, int], None]
 """Somebody who takes messages `low … high` of a batch."""
@@ -51,8 +50,12 @@ class Context:
         self.me, self.group, self.view = me, group, view
         self.options, self.settings = options, settings
         self.rng, self.now = rng, now
+        self.newcomer = cut is not None
+        """Whether the group was there before this member."""
         self.cut = cut or {}
-        """Up to which number each sender's messages lie before this member's time, when it started."""
+        """Up to which number each sender's messages lie before a newcomer's time."""
+        self.flushing = False
+        """Whether a view change is under way: nothing new is sent, and what survivors give each other must be taken."""
         self.timers, self.outbox = Timers(), Outbox()
         self.drops: Counter[str] = Counter()
         """Everything that was dropped, by reason."""
@@ -60,7 +63,7 @@ class Context:
         """Hands an event to the application, normally the tuple `(batch, low, high)`."""
         self.close_batch: Callable[[], None] = lambda: None
         """Closes the open batch of this member, if it holds anything."""
-        self.multicast: BestEffort | Reliable
+        self.multicast: Multicast
 
     def call_in(self, seconds: float, callback: Callable[[], None]) -> None:
         self.timers.at(self.now + seconds, callback)
@@ -85,6 +88,8 @@ class Ordering:
     """Whether this order can live with messages that never arrive."""
     makes_records: ClassVar[bool] = False
     """Whether it uses the record streams."""
+    crowded = False
+    """Whether so much waits that every batch must be asked about with `refuses`."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -102,8 +107,9 @@ class Ordering:
         return 0
 
     def refuses(self, batch: Batch) -> str | None:
-        """The reason (a counter's name) for not taking a received batch that has a stamp or parents; None to take it. A refused
-        batch counts as not received: it is asked for again, and its sender slows down."""
+        """The reason (a counter's name) for not taking a received batch; None to take it. Asked about every batch that has a stamp or
+        parents, and about all while `crowded`. A refused batch counts as not received: it is asked for again, and its sender slows
+        down. Never refuse for want of room what something here waits for, nor while `context.flushing`."""
         return None if batch.stamp is None else "unexpected_stamp"
 
     def accept(self, batch: Batch, low: int, high: int) -> None:

@@ -85,7 +85,7 @@ class Process:
     # -- inputs ----------------------------------------------------------------------------------------------------------------
 
     def join(
-        self, group: GroupId, view: View, options: GroupOptions, settings: Settings, rng: random.Random, cut: dict[MemberId, int]
+        self, group: GroupId, view: View, options: GroupOptions, settings: Settings, rng: random.Random, cut: dict[MemberId, int] | None
     ) -> None:
         """Starts the endpoint in its first view."""
         self._endpoint = Endpoint(
@@ -93,6 +93,10 @@ class Process:
         )
         self.log.events.append(Viewed(self._scheduler.now, view))
         self.touch()
+
+    def flush(self) -> None:
+        """Sends no more until the next view."""
+        self._take(lambda endpoint: endpoint.pause(self.now()))
 
     def install(self, view: View) -> None:
         """Takes the next view, after what waits in the kernel's queue."""

@@ -74,7 +74,7 @@ class World:
             self._start(name)
         self._view = View(1, tuple(self._process_by_name[name].id for name in self.names))
         for process in self._process_by_name.values():
-            self._join(process, {})
+            self._join(process, None)
 
     # -- questions -------------------------------------------------------------------------------------------------------------
 
@@ -118,8 +118,8 @@ class World:
 
     # -- the application -------------------------------------------------------------------------------------------------------
 
-    def at(self, when: float, callback: Callable[[], None]) -> None:
-        """Calls back at virtual time `when` (now, if that is past)."""
+    def at(self, when: float, callback: Callable[[], object]) -> None:
+        """Calls back at virtual time `when` (now, if that is past); what the callback returns is of no interest."""
         self._scheduler.at(when, _call, callback)
 
     def send(self, name: str, payload: bytes, reply_to: MessageId | None = None, after: Sequence[MessageId] = ()) -> MessageId:
@@ -214,9 +214,14 @@ class World:
 
     # -- views -----------------------------------------------------------------------------------------------------------------
 
+    def begin_flush(self, names: Iterable[str]) -> None:
+        """Stops the sending of these members until the next view, so that they can become level."""
+        for name in names:
+            self._process(name).flush()
+
     def install_view(self, names: Iterable[str]) -> View:
-        """Makes the current incarnations of `names` the group, at all of them that live, at once. Call `settle` first: the living
-        members of the old view must hold the same messages, as after a flush. Newcomers start after what those hold."""
+        """Makes the current incarnations of `names` the group, at all of them that live, at once. Call `begin_flush` and `settle`
+        first: the living members of the old view must hold the same messages. Newcomers start after what those hold."""
         self._end_turns()
         processes = [self._process(name) for name in names]
         view = View(self._view.id + 1, tuple(process.id for process in processes))
@@ -237,7 +242,7 @@ class World:
         self._process_by_name[name] = self._process_by_id[process.id] = process
         self.logs.append(process.log)
 
-    def _join(self, process: Process, cut: dict[MemberId, int]) -> None:
+    def _join(self, process: Process, cut: dict[MemberId, int] | None) -> None:
         rng = random.Random(f"{self.seed}/member/{process.id}")
         process.join(self._group, self._view, self.options, self.settings, rng, cut)
 
@@ -299,5 +304,5 @@ class World:
         return process
 
 
-def _call(callback: Callable[[], None], _: Any) -> None:
+def _call(callback: Callable[[], object], _: Any) -> None:
     callback()

@@ -1,7 +1,8 @@
 """flood: whoever receives a frame for the first time sends it on to everyone else, then hands it up.
 
 A frame reaches every member that any path of working links reaches, at the price of (n − 1)² frames per batch for n members;
-repair as in `reliable` for what every copy lost.
+repair as in `reliable` for what every copy lost. Digests and requests are not sent on: two members that hear each other in neither
+direction still stop each other's credit after a window.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ class Flood(Reliable):
     forwards = True
 
     def forward(self, stream: Stream, wire: bytes, source: MemberId | None) -> None:
-        others = tuple(member for member in self.context.view.members if member not in (self.me, source, stream.sender))
+        others = tuple(member for member in self.data if member not in (self.me, source, stream.sender))
         if others:
+            self.frames_sent += len(others)
             self.sends.append((others, wire))
-            self.frames_sent += 1

@@ -1,7 +1,9 @@
 """The gate of safe groups: nothing reaches the ordering before a majority of the view holds it.
 
-Holding back below the ordering, not above it, keeps every order's own rule intact: what one message waits for never makes
-another wait. Keeps what is received and not yet safe: bounded by the window per sender. Every turn with news is acknowledged to all.
+Holding back below the ordering, not above it, keeps every order's own rule intact. A member counts as holding a message when it has
+all of that sender's messages up to it; so a message beyond a gap waits until the gap is closed at a majority.
+
+Keeps what is received and not yet safe: bounded by the window per sender. Every turn that brings something is acknowledged to all.
 """
 
 from __future__ import annotations
@@ -19,14 +21,16 @@ class Gate:
     def __init__(self, accept: OnAccept, records: Records, stability: Stability) -> None:
         self._accept, self._records, self._stability = accept, records, stability
         self._held_by_sender: dict[MemberId, deque[tuple[Batch, int, int]]] = {}
+        self._safe_by_sender: dict[MemberId, int] = {}
+        """How far each sender's messages have been let through."""
         self.pending = False
         """Whether anything may have become safe since the last release."""
 
     def hold(self, batch: Batch, low: int, high: int) -> None:
-        held = self._held_by_sender.get(batch.sender)
-        if held is None:
-            held = self._held_by_sender[batch.sender] = deque()
-        held.append((batch, low, high))
+        self._held_by_sender.setdefault(batch.sender, deque()).append((batch, low, high))
+        if low <= self._safe_by_sender.get(batch.sender, 0):
+            # It comes late to what a majority has: its sender must be looked at even if nothing else becomes safe.
+            self._safe_by_sender[batch.sender] = 0
         self.pending = True
 
     def holds(self, message: MessageId) -> bool:
@@ -37,22 +41,27 @@ class Gate:
         if not self.pending:
             return False
         self.pending = handed = False
-        for sender, held in self._held_by_sender.items():
+        stability = self._stability
+        for sender, held in list(self._held_by_sender.items()):
             if held:
-                handed |= self._release(held, self._stability.safe(self._stability.rank_by_member[sender]))
+                safe = stability.safe(stability.streams[stability.rank_by_member[sender]])
+                if safe > self._safe_by_sender.get(sender, 0):
+                    self._safe_by_sender[sender] = safe
+                    handed |= self._release(held, safe)
         for stream in self._records.streams:
             if stream.high:
-                handed |= self._records.hand_up(stream, self._stability.safe(stream.index))
+                handed |= self._records.hand_up(stream, stability.safe(stream))
         return handed
 
     def release_all(self) -> None:
         """The view ends: what its survivors hold, they all hold."""
-        for held in self._held_by_sender.values():
+        for held in list(self._held_by_sender.values()):
             while held:
                 self._accept(*held.popleft())
-        self._held_by_sender.clear()
         for stream in self._records.streams:
             self._records.hand_up(stream, stream.high)
+        self._held_by_sender.clear()
+        self._safe_by_sender.clear()
 
     def _release(self, held: deque[tuple[Batch, int, int]], safe: int) -> bool:
         handed = False

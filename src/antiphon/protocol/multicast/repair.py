@@ -18,6 +18,13 @@ from antiphon.protocol.stage import Context
 from antiphon.protocol.timers import Timer
 
 _RANGES_PER_REQUEST = 64
+_REQUEST_BYTES = 64
+_RANGE_BYTES = 24
+"""More than a request takes beside its ids, and more than a range in it takes."""
+_DOUBLINGS = 16
+"""How often the pause between requests is doubled at most, whatever `nack_max_s` says."""
+_SENDER_ALONE = 2
+"""Up to this attempt the sender's own answer is enough."""
 _ANSWERS_LIMIT = 4_096
 """Frames that wait to be sent as an answer, and answers remembered."""
 
@@ -26,6 +33,9 @@ class Repair:
     def __init__(self, context: Context, streams: list[Stream]) -> None:
         self.context, self.settings, self.drops = context, context.settings, context.drops
         self.requests_sent = self.repairs_sent = 0
+        ids = len(context.me.encode()) + len(context.group.encode())
+        self._request_room = min((context.settings.frame_bytes - _REQUEST_BYTES - ids) // _RANGE_BYTES, _RANGES_PER_REQUEST)
+        """Ranges in one request: it must fit into a frame."""
         self._answer_s = 0.0
         """How long an answer takes to come, smoothed."""
         self._timer: Timer | None = None
@@ -35,8 +45,8 @@ class Repair:
     def on_view(self, streams: list[Stream]) -> None:
         self.streams = streams
         self._gapped: dict[int, Stream] = {}
-        self._answers: dict[tuple[int, int, int], float] = {}
-        """(stream, first, part) of a frame to when it will be sent to all, unless somebody else does it first."""
+        self._answers: dict[tuple[int, int, int], tuple[float, int]] = {}
+        """(stream, first, part) of a frame to when it will be sent to all, unless somebody else does it first, and the attempt."""
         self._answered: dict[tuple[int, int, int], tuple[float, MemberId | None]] = {}
         """(stream, first, part) to when, and to whom alone, it was sent."""
 
@@ -49,34 +59,39 @@ class Repair:
             stream.attempt = 0
             self._ask_at(stream, self.settings.nack_s * self.context.rng.uniform(0.5, 1.5))
 
-    def filled(self, stream: Stream) -> None:
-        """Something that had been asked for is here: learns how long that takes, and asks for the rest soon."""
+    def progress(self, stream: Stream) -> None:
+        """The first thing missing of the stream, which had been asked for, is here: learns how long that takes, asks for the rest soon."""
         self._answer_s += 0.125 * (self.context.now - stream.asked_at - self._answer_s)
         stream.attempt = 0
         if stream.high < stream.known:
             self._ask_at(stream, self.settings.nack_s * self.context.rng.uniform(0.5, 1.5))
+        else:
+            self._gapped.pop(stream.index, None)
 
     def _ask(self) -> None:
         now, settings = self.context.now, self.settings
         wants: list[tuple[int, int, int, int]] = []
         parts: list[tuple[int, int, list[int], int]] = []
+        room = self._request_room
         for stream in list(self._gapped.values()):
             if not stream.gapped:
                 del self._gapped[stream.index]
-                continue
-            if stream.nack_at > now or len(wants) + len(parts) >= _RANGES_PER_REQUEST:
-                continue
-            for low, high in stream.gaps()[:_RANGES_PER_REQUEST]:
-                wants.append((stream.index, low, high, stream.attempt))
-            for number, (count, here) in list(stream.parts.items())[:_RANGES_PER_REQUEST]:
-                absent = [index for index in range(count) if index not in here][: settings.repair_frames]
-                parts.append((stream.index, number, absent, stream.attempt))
-            if not stream.attempt:
-                stream.asked_at = now
-            # Asking again before an answer can be here would only bring it twice.
-            pause = max(settings.nack_s, 2 * self._answer_s) * 2**stream.attempt
-            stream.attempt += 1
-            stream.nack_at = now + min(pause, settings.nack_max_s) * self.context.rng.uniform(0.75, 1.25)
+            elif stream.nack_at <= now and room > 0:
+                for low, high in stream.gaps()[:room]:
+                    wants.append((stream.index, low, high, stream.attempt))
+                    room -= 1
+                for number, (count, here) in sorted(stream.parts.items()):
+                    absent = [index for index in range(count) if index not in here][: max(room, 0)]
+                    if absent:
+                        parts.append((stream.index, number, absent, stream.attempt))
+                        room -= 1 + len(absent) // 4
+                if not stream.attempt:
+                    stream.asked_at = now
+                # Asking again before an answer can be here would only bring it twice.
+                pause = max(settings.nack_s, 2 * self._answer_s) * 2 ** min(stream.attempt, _DOUBLINGS)
+                stream.attempt += 1
+                stream.put_off = False
+                stream.nack_at = now + min(pause, settings.nack_max_s) * self.context.rng.uniform(0.75, 1.25)
         if wants or parts:
             self.requests_sent += 1
             nack = Nack(self.context.group, self.context.me, self.context.view.id, wants, parts)
@@ -85,8 +100,10 @@ class Repair:
             self._arm(max(min(stream.nack_at for stream in self._gapped.values()), now))
 
     def _put_off(self, stream: Stream, low: int, high: int) -> None:
-        """Another member asks for `low … high`: no need to ask for the same now."""
-        if stream.index in self._gapped and low <= stream.high + 1 <= high:
+        """Another member asks for `low … high`: no need to ask for the same now. Once for each own request: who asks without end must
+        not keep the others from asking."""
+        if stream.index in self._gapped and low <= stream.high + 1 <= high and not stream.put_off:
+            stream.put_off = True
             pause = max(self.settings.nack_s, self._answer_s) * self.context.rng.uniform(1.0, 2.0)
             stream.nack_at = max(stream.nack_at, self.context.now + pause)
 
@@ -102,43 +119,45 @@ class Repair:
 
     # -- answering -------------------------------------------------------------------------------------------------------------
 
-    def receive_nack(self, nack: Nack, wire: bytes, source: MemberId | None) -> None:
-        if nack.member not in self.context.view or nack.member == self.context.me:
-            self.drops["own_frame" if nack.member == self.context.me else "not_a_member"] += 1
-            return
+    def answer(self, nack: Nack) -> None:
+        """Sends what another member misses, or plans to."""
         wants, parts = nack.wants[:_RANGES_PER_REQUEST], nack.parts[:_RANGES_PER_REQUEST]
         if not all(0 <= want[0] < len(self.streams) for want in (*wants, *parts)):
             self.drops["malformed"] += 1
             return
-        room = self.settings.repair_frames
+        frames: list[tuple[Stream, int, int, int]] = []
+        limit = self.settings.repair_frames
+        # Half-arrived messages first: they take up room until they are whole.
+        for index, number, absent, attempt in parts:
+            if number in self.streams[index].frames:
+                frames += [(self.streams[index], number, part, attempt) for part in absent[: limit - len(frames)]]
         for index, low, high, attempt in wants:
             stream = self.streams[index]
             self._put_off(stream, low, high)
             for first, wires in stream.covering(low, high):
-                for part in range(len(wires)):
-                    if room <= 0:
-                        break
-                    room -= 1
-                    self._answer(stream, first, part, nack.member, attempt)
-        for index, number, absent, attempt in parts:
-            stream = self.streams[index]
-            if number in stream.frames:
-                for part in absent[: max(room, 0)]:
-                    room -= 1
-                    self._answer(stream, number, part, nack.member, attempt)
+                if len(frames) >= limit:
+                    break
+                frames += [(stream, first, part, attempt) for part in range(len(wires))]
+        for stream, first, part, attempt in frames[:limit]:
+            self._answer(stream, first, part, nack.member, attempt)
 
-    def heard(self, stream: Stream, first: int, part: int = 0) -> None:
+    def heard(self, stream: Stream, first: int, part: int, source: MemberId | None) -> None:
         """A frame that is here came once more: somebody answered."""
-        self._answers.pop((stream.index, first, part), None)
+        key = (stream.index, first, part)
+        # The sender's own answer, when even the second request was in vain, proves nothing: a link from it to the asker may be cut,
+        # and if all who hear the sender kept silent, the asker would wait for ever.
+        if key in self._answers and (source != stream.sender or self._answers[key][1] < _SENDER_ALONE):
+            del self._answers[key]
 
     def _answer(self, stream: Stream, first: int, part: int, asker: MemberId, attempt: int) -> None:
         key, now = (stream.index, first, part), self.context.now
         if stream.sender != self.context.me:
             # The first request is the sender's to answer. Without this, eight members would answer what one can.
             if attempt > 0 and key not in self._answers and len(self._answers) < _ANSWERS_LIMIT:
-                self._answers[key] = now + self.settings.repair_s * self.context.rng.uniform(0.0, 1.0)
+                due = now + self.settings.repair_s * self.context.rng.uniform(0.0, 1.0)
+                self._answers[key] = (due, attempt)
                 if self._answer_timer is None or self._answer_timer.callback is None:
-                    self._answer_timer = self.context.timers.at(self._answers[key], self._answer_due)
+                    self._answer_timer = self.context.timers.at(due, self._answer_due)
             return
         when, whom = self._answered.get(key, (-1e18, None))
         lately = now - when < self.settings.repair_s
@@ -147,17 +166,19 @@ class Repair:
         to_all = attempt > 0 or lately
         self._send(stream, first, part, None if to_all else asker)
         if len(self._answered) >= _ANSWERS_LIMIT:
-            self._answered = {key: answer for key, answer in self._answered.items() if now - answer[0] < self.settings.repair_s}
+            # What is forgotten here too early is at worst sent twice.
+            lately_answered = {key: answer for key, answer in self._answered.items() if now - answer[0] < self.settings.repair_s}
+            self._answered = lately_answered if len(lately_answered) < _ANSWERS_LIMIT // 2 else {}
         self._answered[key] = (now, None if to_all else asker)
 
     def _answer_due(self) -> None:
         now = self.context.now
-        for key, when in list(self._answers.items()):
+        for key, (when, _) in list(self._answers.items()):
             if when <= now:
                 del self._answers[key]
                 self._send(self.streams[key[0]], key[1], key[2], None)
         if self._answers:
-            self._answer_timer = self.context.timers.at(min(self._answers.values()), self._answer_due)
+            self._answer_timer = self.context.timers.at(min(self._answers.values())[0], self._answer_due)
 
     def _send(self, stream: Stream, first: int, part: int, to: MemberId | None) -> None:
         _, wires = stream.frames.get(first, (0, ()))

@@ -1,8 +1,8 @@
 """One stream of a view as one member sees it: what arrived, what is missing, and the frames others may still need.
 
 Keeps: the position without a gap (`high`), the ranges above it, and every frame byte for byte until it is stable. Bounded by the
-group's window: a sender cannot be further ahead than that of the slowest member, and what claims to be is refused. Half-arrived
-messages are bounded in bytes; at the bound the oldest is abandoned and asked for again.
+group's window: a sender cannot be further ahead than that of the slowest member. Half-arrived messages are bounded in bytes; at
+the bound the latest is abandoned and asked for again, never the next to be completed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from antiphon.model.ranges import Ranges
 class Stream:
     __slots__ = (
         *("above", "asked_at", "attempt", "bytes", "firsts", "frames", "high", "index"),
-        *("known", "nack_at", "parts", "parts_bytes", "say_at", "sender", "stable", "tidy", "top"),
+        *("known", "nack_at", "parts", "parts_bytes", "put_off", "say_at", "sender", "stable", "tidy", "top"),
     )
 
     def __init__(self, index: int, sender: MemberId, cut: int = 0) -> None:
@@ -39,6 +39,7 @@ class Stream:
         """Number of a half-arrived message to how many parts it has and the frames of those that are here, by index."""
         self.parts_bytes = 0
         self.attempt, self.nack_at, self.asked_at = 0, 0.0, 0.0
+        self.put_off = False
 
     def take(self, first: int, last: int) -> list[tuple[int, int]]:
         """Notes that `first … last` is here and returns what of it is new."""
@@ -121,7 +122,7 @@ class Stream:
     # -- fragments -------------------------------------------------------------------------------------------------------------
 
     def add_part(self, fragment: Fragment, wire: bytes, limit: int) -> tuple[bool, int]:
-        """Keeps a part. Returns whether it was new, and how many parts of older messages were abandoned to make room."""
+        """Keeps a part. Returns whether it was new and is kept, and how many parts of the latest messages were abandoned for room."""
         count, wires = self.parts.setdefault(fragment.first, (fragment.count, {}))
         if count != fragment.count or fragment.index in wires:
             return False, 0
@@ -130,9 +131,8 @@ class Stream:
         self.known = max(self.known, fragment.first)
         abandoned = 0
         while self.parts_bytes > limit and len(self.parts) > 1:
-            oldest = next(number for number in self.parts if number != fragment.first)
-            abandoned += self.drop_parts(oldest)
-        return True, abandoned
+            abandoned += self.drop_parts(max(self.parts))
+        return fragment.first in self.parts, abandoned
 
     def drop_parts(self, number: int) -> int:
         """Forgets the parts of a message; returns how many there were."""

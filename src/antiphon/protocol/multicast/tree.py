@@ -28,22 +28,17 @@ class Tree(Reliable):
         self._targets_by_root: dict[MemberId, tuple[MemberId, ...]] = {}
         super().__init__(context, ordering, on_accept)
 
-    def send(self, wire: bytes) -> None:
-        self._to_children(self.me, wire)
+    def targets(self, origin: MemberId) -> tuple[MemberId, ...]:
+        targets = self._targets_by_root.get(origin)
+        if targets is None:
+            members = self.context.view.members
+            ranks = children(self.mine.index, self.data[origin].index, len(members), self.context.options.fanout)
+            targets = self._targets_by_root[origin] = tuple(members[rank] for rank in ranks)
+        return targets
 
     def forward(self, stream: Stream, wire: bytes, source: MemberId | None) -> None:
-        self._to_children(stream.sender, wire)
+        self.put_on_its_way(stream.sender, wire)
 
-    def _to_children(self, root: MemberId, wire: bytes) -> None:
-        view = self.context.view
-        targets = self._targets_by_root.get(root)
-        if targets is None:
-            ranks = children(view.rank(self.me), view.rank(root), len(view.members), self.context.options.fanout)
-            targets = self._targets_by_root[root] = tuple(view.members[rank] for rank in ranks)
-        if targets:
-            self.sends.append((targets, wire))
-            self.frames_sent += 1
-
-    def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
-        self._targets_by_root = {}
-        super().on_view(view, previous, cut)
+    def on_view(self, view: View, cut: dict[MemberId, int]) -> None:
+        self._targets_by_root.clear()
+        super().on_view(view, cut)

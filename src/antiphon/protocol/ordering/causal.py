@@ -5,8 +5,9 @@ carries the entries that changed since its sender's previous batch (the first of
 does not grow with the group; the omitted entries were satisfied when the previous batch was delivered. The stamp is taken when the
 batch closes, and a delivery closes the open batch, so nothing is delivered between two messages of one batch.
 
-Keeps what cannot be delivered yet, each range under the one entry of the clock it waits for first. Cost: O(entries in the stamp)
-per batch, O(log h) per wait for h held ranges.
+Keeps what cannot be delivered yet, each range under the one entry of the clock it waits for first. At `waiting_messages`, what would
+have to wait is not taken unless something waits for its sender; so it is asked for again later, and its sender slows down.
+Cost: O(entries in the stamp) per batch, O(log h) per wait for h held ranges.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Causal(Ordering):
         # Per rank, a heap of (clock value needed, arrival, batch, low, high).
         self._waiting: list[list[tuple[int, int, Batch, int, int]]] = [[] for _ in view.members]
         self._arrivals = self._held = 0
+        self.crowded = False
 
     def stamp(self, first: int, last: int) -> Stamp:
         clock = self._clock
@@ -49,11 +51,16 @@ class Causal(Ordering):
 
     def refuses(self, batch: Batch) -> str | None:
         stamp = batch.stamp
-        if stamp is None:
-            return None
-        if type(stamp) is not list or len(stamp) % 2 or (stamp and not 0 <= min(stamp) <= max(stamp[::2]) < len(self._clock)):
+        if stamp is not None and (
+            type(stamp) is not list or len(stamp) % 2 or (stamp and not 0 <= min(stamp) <= max(stamp[::2]) < len(self._clock))
+        ):
             return "malformed_stamp"
-        return None
+        if not self.crowded or self.context.flushing:
+            return None
+        rank = self._rank_by_member[batch.sender]
+        # What something waits for is always taken, or the room would stay taken for ever.
+        awaited = any(number >= batch.first for number, *_ in self._waiting[rank])
+        return None if awaited or self._blocker(rank, batch, batch.first) is None else "no_room"
 
     def accept(self, batch: Batch, low: int, high: int) -> None:
         rank = self._rank_by_member[batch.sender]
@@ -61,6 +68,7 @@ class Causal(Ordering):
         if blocker is not None:
             self._hold(blocker, batch, low, high)
             self._held += high - low + 1
+            self.crowded = self._held >= self.context.settings.waiting_messages
             return
         if rank != self._me:
             # m1 submitted, x delivered, m2 submitted: were m1 and m2 one batch, m1 would claim to follow x, or m2 not to.
@@ -107,6 +115,7 @@ class Causal(Ordering):
                 self.deliver((batch, low, high))
                 if sender != rank and self._waiting[sender]:
                     ranks.append(sender)
+        self.crowded = self._held >= self.context.settings.waiting_messages
 
     def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
         # What still waits, waits for a message that no survivor holds: all survivors drop it alike.

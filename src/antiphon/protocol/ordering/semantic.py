@@ -84,25 +84,27 @@ class _Sender:
 
     def ordering_list(self) -> Ranges:
         """The delivered numbers as ranges."""
-        delivered = Ranges()
+        delivered, waiting = Ranges(), Ranges((number, number) for number in sorted(self.waiting))
         for low, high in ((1, self.level), *self.accepted):
-            for number in sorted(number for number in self.waiting if low <= number <= high):
-                if low < number:
-                    delivered.add(low, number - 1)
-                low = number + 1
-            if low <= high:
-                delivered.add(low, high)
+            for piece in waiting.missing(low, high):
+                delivered.add(*piece)
         return delivered
 
 
 class _Senders(dict[MemberId, _Sender]):
-    """All senders that ever were in a view here; anyone else is nobody, from whom nothing has come."""
+    """All senders that ever were in a view here, and what anyone else counts as."""
+
+    def __init__(self, stranger: _Sender) -> None:
+        super().__init__()
+        self._stranger = stranger
 
     def __missing__(self, member: MemberId) -> _Sender:
-        return _NOBODY
+        return self._stranger
 
 
 _NOBODY = _Sender(0)
+"""From whom nothing has come, nor will."""
+_EVERYTHING = 1 << 63
 
 
 class Semantic(Ordering):
@@ -110,12 +112,14 @@ class Semantic(Ordering):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._senders = _Senders()
+        # To a member that joined later, whoever it never met spoke before its time.
+        self._senders = _Senders(_Sender(_EVERYTHING) if context.newcomer else _NOBODY)
         self._held = 0
         self._limit = context.settings.waiting_messages
         self._missing_before: dict[MessageId, None] = {}
         """The parents that were missing at the last look."""
         self._looking = False
+        self._ask_at = context.now
         self._know(context.view.members, context.cut)
 
     def _know(self, members: tuple[MemberId, ...], cut: dict[MemberId, int]) -> None:
@@ -142,18 +146,25 @@ class Semantic(Ordering):
     def refuses(self, batch: Batch) -> str | None:
         if batch.stamp is not None:
             return "unexpected_stamp"
-        if self._held + len(batch.payloads) <= self._limit:
+        if self._held + len(batch.payloads) <= self._limit or self.context.flushing:
             return None
         numbers = range(batch.first, batch.last + 1)
         awaited = self._senders[batch.sender].children
         if any(number in awaited for number in numbers):
             # Something waits for this batch: refusing it for want of room would keep the room taken for ever.
             return None
-        waits = sum(not all(map(self.is_delivered, batch.follows(number))) for number in numbers)
+        waits = sum(not all(self._leaves_before(name, batch, number) for name in batch.follows(number)) for number in numbers)
         if self._held + waits <= self._limit:
             return None
-        self.context.want(self._missing_parents())
+        if self.context.now >= self._ask_at:
+            # Once in a while, not for every frame that finds no room: finding out what is missing costs a walk over the store.
+            self._ask_at = self.context.now + self.context.settings.nack_s
+            self.context.want(self._missing_parents())
         return "no_room"
+
+    def _leaves_before(self, name: MessageId, batch: Batch, seqno: int) -> bool:
+        """Whether message `seqno` of the batch need not wait for the one it names: that is delivered, or stands before it in the batch."""
+        return self.is_delivered(name) or (name.sender == batch.sender and batch.first <= name.seqno < seqno)
 
     def accept(self, batch: Batch, low: int, high: int) -> None:
         senders, deliver = self._senders, self.deliver
@@ -306,8 +317,8 @@ class Semantic(Ordering):
                 self._release(sender.take_children(seqno))
 
     def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
-        """What a departed sender's lost message kept waiting is delivered with `parent_lost` set."""
-        self._give_up([parent for parent in self._missing_parents() if parent.sender not in view])
+        """All that exists of the old view is here now, so what is still missing is lost: what waits for it is delivered, marked so."""
+        self._give_up(list(self._missing_parents()))
         self._know(view.members, cut)
 
     # -- questions -------------------------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@ Because a member answers only what it delivered, and that has its place already,
 day the sequencer dies with records that nobody else holds, a batch carries how many places its sender had delivered: a
 message has a lower count than everything sent by those who delivered it, so sorting by it puts causes first.
 
-Keeps data without a place and places without data, bounded by the window per sender: own messages use up credit until they have
-been delivered, and the sequencer waits for members that lack its records. Cost: two look-ups per batch, one record
+Keeps data without a place and places without data. Own messages use up credit until they have been delivered, and the sequencer waits
+for members that lack its records; at `waiting_messages` only what the next place names is taken. Cost: two look-ups per batch, one record
 per turn of the sequencer.
 """
 
@@ -24,6 +24,10 @@ from antiphon.model.ids import MemberId, MessageId, name_of
 from antiphon.model.view import View
 from antiphon.protocol.stage import Context, Ordering
 
+_RECORD_BYTES = 64
+_PLACE_BYTES = 24
+"""More than a record takes beside its ids, and more than a place in it takes."""
+
 
 class Total(Ordering):
     makes_records = True
@@ -32,6 +36,9 @@ class Total(Ordering):
         super().__init__(context)
         self._next_by_sender: dict[MemberId, int] = {}
         """The next message of each sender to be delivered."""
+        self._limit = context.settings.waiting_messages
+        ids = len(context.me.encode()) + len(context.group.encode())
+        self._places_per_record = max((context.settings.frame_bytes - _RECORD_BYTES - ids) // _PLACE_BYTES, 1)
         self._begin(context.view, context.cut)
 
     def _begin(self, view: View, cut: dict[MemberId, int]) -> None:
@@ -45,7 +52,8 @@ class Total(Ordering):
         self._places: deque[tuple[MemberId, int, int]] = deque()
         """The numbering, from the next place to be delivered on: (sender, low, high)."""
         self._unsaid: list[int] = []
-        self._unsaid_count = self._held = self._delivered = 0
+        self._held = self._delivered = 0
+        self.crowded = False
 
     def stamp(self, first: int, last: int) -> Stamp:
         return [self._delivered] if self._delivered else None
@@ -55,7 +63,13 @@ class Total(Ordering):
 
     def refuses(self, batch: Batch) -> str | None:
         stamp = batch.stamp
-        return None if stamp is None or (type(stamp) is list and len(stamp) == 1 and stamp[0] >= 0) else "malformed_stamp"
+        if stamp is not None and (type(stamp) is not list or len(stamp) != 1 or stamp[0] < 0):
+            return "malformed_stamp"
+        if not self.crowded or self.context.flushing:
+            return None
+        # What the next place names is always taken, or the room would stay taken for ever.
+        awaited = self._places and self._places[0][0] == batch.sender and batch.first <= self._places[0][1] <= batch.last
+        return None if awaited else "no_room"
 
     def accept(self, batch: Batch, low: int, high: int) -> None:
         sender = batch.sender
@@ -67,6 +81,7 @@ class Total(Ordering):
         places = self._places
         if places and places[0][0] == sender:
             self._advance()
+        self.crowded = self._held >= self._limit
 
     def accept_record(self, record: Record) -> None:
         body, members = record.body, self._members
@@ -80,13 +95,30 @@ class Total(Ordering):
             return
         self._places += zip([members[rank] for rank in ranks], lows, highs, strict=True)
         self._advance()
+        self.crowded = self._held >= self._limit
 
     def flush(self) -> None:
         # A member that lacks records holds data back without end; so the numbering waits for it, and with it all senders.
-        if self._unsaid and self._unsaid_count <= self.context.record_room():
-            body, count = self._unsaid, self._unsaid_count
-            self._unsaid, self._unsaid_count = [], 0
+        while self._unsaid and (room := self.context.record_room()) > 0:
+            body, count = self._next_record(room)
             self.context.record(count, body)
+
+    def _next_record(self, room: int) -> tuple[list[int], int]:
+        """Takes as much of the unsaid numbering as fits into a frame and into `room` numbers; says how many numbers that is."""
+        unsaid, body, count = self._unsaid, list[int](), 0
+        for at in range(0, min(len(unsaid), 3 * self._places_per_record), 3):
+            if count == room:
+                break
+            rank, low, high = unsaid[at : at + 3]
+            last = min(high, low + room - count - 1)
+            body += (rank, low, last)
+            count += last - low + 1
+            if last < high:
+                unsaid[at + 1] = last + 1
+                del unsaid[:at]
+                return body, count
+        del unsaid[: len(body)]
+        return body, count
 
     def own_delivered(self) -> int:
         return self._next_by_sender[self.context.me] - 1
@@ -104,7 +136,6 @@ class Total(Ordering):
             unsaid[-1] = number - 1
         else:
             unsaid += (rank, low, number - 1)
-        self._unsaid_count += number - low
 
     def _advance(self) -> None:
         """Delivers place after place, as far as the data is here."""

@@ -5,11 +5,13 @@
 
     summary = campaign(default_cases(range(10_000)), jobs=2, resume="swarm.jsonl")
 
-A case costs 20 to 100 ms. A failing seed is printed as the command that replays it.
+A case costs 20 to 100 ms. A failing seed is printed as the command that replays it. An order of your own joins in with
+`load("your_order.py")`, or in a campaign over several processes with `campaign(…, load=["your_order.py"])`.
 """
 
 from antiphon.sim.swarm.campaign import Summary, campaign
 from antiphon.sim.swarm.case import FAULTS, MIX, Case, Weather, default_cases, faults_of, replay_command
+from antiphon.sim.swarm.extension import load
 from antiphon.sim.swarm.run import Outcome, run_seed
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "campaign",
     "default_cases",
     "faults_of",
+    "load",
     "replay_command",
     "run_seed",
 ]

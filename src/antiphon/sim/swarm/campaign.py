@@ -4,6 +4,8 @@ With `resume` each outcome is a line of a JSON-lines file, written as it comes; 
 skips the cases it finds there. A line that was cut off by the end of the former run is forgotten; any other line that cannot be
 read is an error, because a file that is not ours must not be continued.
 
+With `load` every process loads a user's own files before it runs a case, so that cases may speak of what those define.
+
 Keeps the outcomes of failed cases, at most `FAILURES_KEPT`, and sums of the rest.
 """
 
@@ -11,13 +13,17 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable, Iterator
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import UsageError, WorldError
+from antiphon.errors import AntiphonError, UsageError, WorldError
+from antiphon.sim.oracles import promised
+from antiphon.sim.swarm import extension
 from antiphon.sim.swarm.case import Case, replay_command
 from antiphon.sim.swarm.run import Outcome, run_seed
 
@@ -27,7 +33,7 @@ _PATIENCE_S = 600.0
 
 
 class Summary(Struct):
-    """The sums over a campaign; `failures` are the first outcomes that are not ok."""
+    """The sums over a campaign; `failures` are the first outcomes that are not ok, `load` the files that a replay needs."""
 
     seeds: int = 0
     resumed: int = 0
@@ -40,6 +46,7 @@ class Summary(Struct):
     frames: int = 0
     virtual_s: float = 0.0
     failures: list[Outcome] = []
+    load: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -63,17 +70,26 @@ class Summary(Struct):
             f"{self.seeds:,} seeds, {self.deliveries:,} deliveries in {self.virtual_s:,.0f} virtual seconds: "
             f"{self.violations} violations, {self.stalled} stalled, {self.errors} errors"
         ]
-        lines += [f"{failure}\n    {replay_command(failure.case)}" for failure in self.failures[:5]]
+        lines += [f"{failure}\n    {replay_command(failure.case, self.load)}" for failure in self.failures[:5]]
         return "\n".join(lines)
 
 
 def campaign(
-    cases: Iterable[Case], jobs: int = 1, progress: Callable[[Outcome], None] | None = None, resume: Path | str | None = None
+    cases: Iterable[Case],
+    jobs: int = 1,
+    progress: Callable[[Outcome], None] | None = None,
+    resume: Path | str | None = None,
+    load: Sequence[Path | str] = (),
 ) -> Summary:
     """Runs the cases, `jobs` at a time (0: one per processor), and tells `progress` of every outcome, those of a former run too. The
     summary is the same whatever the number of jobs."""
-    summary = Summary()
+    files = tuple(str(file) for file in load)
+    for file in files:
+        extension.load(file)
+    summary = Summary(load=files)
     todo = list(cases)
+    for order, multicast in dict.fromkeys((case.order, case.multicast) for case in todo):
+        promised(order, multicast)  # an order that nobody can judge is refused now, not after the first run
     path = Path(resume) if resume is not None else None
     done = _read(path) if path is not None and path.exists() else {}
     for case in todo:
@@ -85,7 +101,7 @@ def campaign(
     todo = [case for case in todo if case not in done]
     sink = path.open("ab") if path is not None else None
     try:
-        for outcome in _outcomes(todo, jobs or os.cpu_count() or 1):
+        for outcome in _outcomes(todo, jobs or os.cpu_count() or 1, files):
             if sink is not None:
                 sink.write(msgspec.json.encode(outcome) + b"\n")
                 sink.flush()
@@ -98,18 +114,34 @@ def campaign(
     return summary
 
 
-def _outcomes(cases: list[Case], jobs: int) -> Iterator[Outcome]:
+def _outcomes(cases: list[Case], jobs: int, load: tuple[str, ...]) -> Iterator[Outcome]:
     if jobs == 1 or len(cases) < 2:
         yield from map(run_seed, cases)
         return
-    # Spawned processes start empty: they share no state with this one, and it works alike on every platform.
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        outcomes = pool.imap(run_seed, cases)
+    # Spawned processes start empty: they share no state with this one, and it works alike on every platform. An interrupt at the
+    # terminal reaches them as well; they leave it to this process, which ends them.
+    with multiprocessing.get_context("spawn").Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+        outcomes = pool.imap(partial(_run_elsewhere, load), map(msgspec.json.encode, cases))
         for case in cases:
             try:
-                yield outcomes.next(_PATIENCE_S)
+                outcome = outcomes.next(_PATIENCE_S)
             except multiprocessing.TimeoutError:
-                raise WorldError(f"no outcome for {_PATIENCE_S:.0f} s; run it alone: {replay_command(case)}") from None
+                raise WorldError(f"no outcome for {_PATIENCE_S:.0f} s; run it alone: {replay_command(case, load)}") from None
+            if isinstance(outcome, str):
+                raise UsageError(outcome)
+            yield outcome
+
+
+def _run_elsewhere(load: tuple[str, ...], encoded: bytes) -> Outcome | str:
+    """Runs a case in a process of the pool; a case that cannot be run comes back as the sentence that says why. Cases come encoded: one
+    that speaks of a loaded order can be built only after the loading. And errors go back as text: a pool waits for ever for one that
+    cannot be built again from its arguments."""
+    try:
+        for file in load:
+            extension.load(file)
+        return run_seed(msgspec.json.decode(encoded, type=Case))
+    except AntiphonError as error:
+        return str(error)
 
 
 def _read(path: Path) -> dict[Case, Outcome]:

@@ -7,7 +7,8 @@ from a generator of its own, so naming what the seed had drawn anyway (as a repl
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -114,10 +115,11 @@ def faults_of(case: Case) -> tuple[str, ...]:
     return tuple(fault for fault in FAULTS if fault in chosen)
 
 
-def replay_command(case: Case) -> str:
-    """The command that runs exactly this case again."""
+def replay_command(case: Case, load: Sequence[str] = ()) -> str:
+    """The command that runs exactly this case again, in the directory where `load` names the same files."""
     members = case.members or Weather.of(case).members
-    words = ["antiphon sim swarm", f"--order {case.order}", f"--multicast {case.multicast}", f"--members {members}"]
+    words = ["antiphon sim swarm", *(f"--load {shlex.quote(file)}" for file in load)]
+    words += [f"--order {case.order}", f"--multicast {case.multicast}", f"--members {members}"]
     words += [f"--seeds {case.seed}:{case.seed + 1}", f"--faults {','.join(faults_of(case)) or 'none'}", f"--delivery {case.delivery}"]
     if case.messages is not None:
         words.append(f"--messages {case.messages}")

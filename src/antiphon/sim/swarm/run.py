@@ -108,6 +108,7 @@ def _fail(world: World, victim: str) -> None:
 
 def _flush(world: World, survivors: list[str]) -> None:
     """Runs until the survivors have given each other what they have: until a step brings nothing new to any of them."""
+    world.begin_flush(survivors)
     limit = world.now + SETTLE_LIMIT_S
     before: object = None
     while world.now < limit:

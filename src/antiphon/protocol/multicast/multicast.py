@@ -1,0 +1,229 @@
+"""What every multicast shares: sending batches, cutting and joining fragments, handing each message up once.
+
+A multicast knows its streams, one per sender; `Stream` remembers what arrived. Subclasses say where frames go (`targets`) and what
+is kept for repairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from antiphon.errors import BadFrame
+from antiphon.model import codec
+from antiphon.model.events import Why
+from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record, Stamp
+from antiphon.model.ids import MemberId, MessageId
+from antiphon.model.view import View
+from antiphon.protocol.multicast.stream import Stream
+from antiphon.protocol.outbox import Destination
+from antiphon.protocol.stage import Context, OnAccept, Ordering
+
+_FRAGMENT_BYTES = 64
+"""More than a fragment's fields take beside its ids and its part."""
+
+
+class Multicast:
+    def __init__(self, context: Context, ordering: Ordering, on_accept: OnAccept | None) -> None:
+        self.context, self.ordering, self.settings = context, ordering, context.settings
+        self.me, self.drops, self.sends = context.me, context.drops, context.outbox.sends
+        self.frames_sent = 0
+        """Data and record frames put on links, forwarded ones too: one for each member they go to."""
+        self.accept = self._accepting(on_accept)
+        self.handlers: dict[type, Callable[[Any, bytes, MemberId | None], None]] = {
+            **dict.fromkeys((Record, Digest, Nack), self.receive_unexpected),
+            Batch: self.receive_batch,
+            Fragment: self.receive_fragment,
+        }
+        self.data: dict[MemberId, Stream] = {
+            member: Stream(rank, member, context.cut.get(member, 0)) for rank, member in enumerate(context.view.members)
+        }
+        self.mine = self.data[self.me]
+        self._others = len(self.data) - 1
+
+    def _accepting(self, on_accept: OnAccept | None) -> OnAccept:
+        accept = self.ordering.accept
+        if on_accept is None:
+            return accept
+        watch = on_accept
+
+        def watched(batch: Batch, low: int, high: int) -> None:
+            watch(batch, low, high)
+            accept(batch, low, high)
+
+        return watched
+
+    # -- sending ---------------------------------------------------------------------------------------------------------------
+
+    def cast(self, batch: Batch) -> None:
+        """Sends the batch on its way, and to the own ordering."""
+        wire = codec.encode(batch)
+        stream = self.mine
+        stream.high = stream.top = stream.known = last = batch.last
+        wires = (wire,) if len(wire) <= self.settings.frame_bytes else self._fragments(batch, wire)
+        self.keep(stream, batch.first, last, wires)
+        for part in wires:
+            self.put_on_its_way(self.me, part)
+        self.accept(batch, batch.first, last)
+
+    def put_on_its_way(self, origin: MemberId, wire: bytes) -> None:
+        """Sends a frame of `origin`'s to whoever gets it from here."""
+        targets = self.targets(origin)
+        if targets is None:
+            self.frames_sent += self._others
+            if self._others:
+                self.sends.append((None, wire))
+        elif targets:
+            self.frames_sent += len(targets)
+            self.sends.append((targets, wire))
+
+    def targets(self, origin: MemberId) -> Destination:
+        """To whom this member sends a frame of `origin`'s."""
+        return None
+
+    def keep(self, stream: Stream, first: int, last: int, wires: Sequence[bytes]) -> None:
+        """Keeps a frame for repairs."""
+
+    def _fragments(self, batch: Batch, wire: bytes) -> tuple[bytes, ...]:
+        assert batch.first == batch.last, (
+            f"a batch of {len(batch.payloads)} has {len(wire)} bytes: the draft lets only single messages exceed a frame"
+        )
+        room = self.settings.frame_bytes - _FRAGMENT_BYTES - len(self.me.encode()) - len(batch.group.encode())
+        pieces = [wire[at : at + room] for at in range(0, len(wire), room)]
+        fragments = (Fragment(batch.group, self.me, batch.view, batch.first, at, len(pieces), piece) for at, piece in enumerate(pieces))
+        return tuple(map(codec.encode, fragments))
+
+    # -- receiving -------------------------------------------------------------------------------------------------------------
+
+    def receive_batch(self, batch: Batch, wire: bytes, source: MemberId | None) -> None:
+        raise NotImplementedError
+
+    def receive_fragment(self, fragment: Fragment, wire: bytes, source: MemberId | None) -> None:
+        raise NotImplementedError
+
+    def receive_unexpected(self, frame: Record | Digest | Nack, wire: bytes, source: MemberId | None) -> None:
+        """Takes a frame that this kind of multicast does not use."""
+        self.drops["unexpected_frame"] += 1
+
+    def stream_of(self, frame: Batch | Fragment) -> Stream | None:
+        """The stream of another member's frame; None, counted, when there is none."""
+        stream = self.data.get(frame.sender)
+        if stream is None or stream is self.mine:
+            self.drops["not_a_member" if stream is None else "own_frame"] += 1
+            return None
+        return stream
+
+    def refused(self, batch: Batch) -> bool:
+        """Whether the ordering does not take the batch; counts why."""
+        if batch.parents is None and batch.stamp is None and not self.ordering.crowded:
+            return False
+        reason = self.ordering.refuses(batch)
+        if reason is None:
+            return False
+        self.drops[reason] += 1
+        return True
+
+    def add_part(self, stream: Stream, fragment: Fragment, wire: bytes) -> bool:
+        """Keeps a part of a message; False when it was here already, or there was no room for it."""
+        new, abandoned = stream.add_part(fragment, wire, self.settings.reassembly_bytes)
+        if abandoned:
+            self.drops["abandoned_fragment"] += abandoned
+        elif not new:
+            self.drops["duplicate"] += 1
+        return new
+
+    def assembled(self, stream: Stream, number: int) -> tuple[Batch, list[bytes]] | None:
+        """The message and its frames, once the last part is here."""
+        count, by_index = stream.parts[number]
+        if len(by_index) < count:
+            return None
+        wires = [by_index[index] for index in range(count)]
+        stream.drop_parts(number)
+        try:
+            whole = b"".join(codec.decode(wire).part for wire in wires)  # type: ignore[union-attr]
+            batch = codec.decode(whole, codec.MESSAGE_LIMIT)
+        except BadFrame as bad:
+            self.drops[bad.reason] += 1
+            return None
+        if type(batch) is not Batch or batch.sender != stream.sender or batch.first != number or batch.last != number:
+            self.drops["malformed"] += 1
+            return None
+        return batch, wires
+
+    # -- the turn, the view ----------------------------------------------------------------------------------------------------
+
+    def release(self) -> bool:
+        """Hands up what has become safe; whether there was any."""
+        return False
+
+    def flush(self) -> None:
+        """The turn ends."""
+
+    def first_missing(self, members: Iterable[MemberId]) -> MessageId | None:
+        """A message of these members that is missing here although a later one is not; None when there is none."""
+        return None
+
+    def before_view(self) -> None:
+        """Hands up whatever is held back only because of the old view."""
+
+    def on_view(self, view: View, cut: dict[MemberId, int]) -> None:
+        old = self.data
+        self.data = {}
+        for rank, member in enumerate(view.members):
+            stream = old.get(member) or Stream(rank, member, cut.get(member, 0))
+            stream.index = rank
+            self.data[member] = stream
+        self._others = len(self.data) - 1
+
+    # -- for the ordering ------------------------------------------------------------------------------------------------------
+
+    def cast_record(self, count: int, body: Stamp) -> None:
+        raise AssertionError("an ordering that makes records was put over a multicast without them; the registry refuses that")
+
+    def record_room(self) -> int:
+        """How many more numbers the own record stream may use now."""
+        return 0
+
+    def want(self, ids: Iterable[MessageId]) -> None:
+        """Asks for messages that must exist."""
+
+    def repairs(self) -> bool:
+        """Whether a missing message can still come."""
+        return False
+
+    # -- questions -------------------------------------------------------------------------------------------------------------
+
+    def credit(self, last: int) -> int:
+        """How many messages may be sent after number `last`."""
+        raise NotImplementedError
+
+    def congestion(self) -> str:
+        """Why there is no credit."""
+        raise NotImplementedError
+
+    def level(self) -> bool:
+        """Whether nothing is known to be missing here."""
+        return True
+
+    def positions(self) -> dict[MemberId, int]:
+        """How far each sender's messages are here without a gap."""
+        return {member: stream.high for member, stream in self.data.items()}
+
+    def stable_positions(self) -> dict[MemberId, int]:
+        """How far every member of the view is known to have each sender's messages."""
+        return {}
+
+    def why(self, message: MessageId) -> Why:
+        """Where a message is that the ordering does not hold."""
+        stream = self.data.get(message.sender)
+        if stream is None:
+            return Why("unknown", "is of a sender that is not in the view")
+        if 0 < message.seqno <= stream.high or message.seqno in stream.above:
+            return self.why_here()
+        return Why("unknown", "has not been heard of")
+
+    def why_here(self) -> Why:
+        return Why("delivered", "was delivered here")
+
+    def stats(self) -> dict[str, object]:
+        return {"frames_sent": self.frames_sent}
