@@ -126,7 +126,7 @@ class Reliable(Multicast):
             self.drops["duplicate"] += 1
             self.repair.heard(stream, number, fragment.index, source)
         elif self.add_part(stream, fragment, wire):
-            if self.forwards:
+            if self.forwards and stream.passes_first(fragment):
                 self.forward(stream, wire, source)
             if stream.attempt and number == stream.high + 1:
                 self.repair.progress(stream)

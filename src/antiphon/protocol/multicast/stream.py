@@ -14,10 +14,13 @@ from antiphon.model.frames import Fragment
 from antiphon.model.ids import MemberId
 from antiphon.model.ranges import Ranges
 
+_PASSED_LIMIT = 4_096
+"""Parts that are remembered as sent on; beyond it none is, and repair does the rest."""
+
 
 class Stream:
     __slots__ = (
-        *("above", "asked_at", "attempt", "bytes", "firsts", "frames", "high", "index"),
+        *("_passed", "above", "asked_at", "attempt", "bytes", "firsts", "frames", "high", "index"),
         *("known", "nack_at", "parts", "parts_bytes", "put_off", "say_at", "sender", "stable", "tidy", "top"),
     )
 
@@ -40,6 +43,8 @@ class Stream:
         self.parts_bytes = 0
         self.attempt, self.nack_at, self.asked_at = 0, 0.0, 0.0
         self.put_off = False
+        self._passed: set[tuple[int, int]] = set()
+        """Number and index of the parts that were sent on, of messages that are not here yet."""
 
     def take(self, first: int, last: int) -> list[tuple[int, int]]:
         """Notes that `first … last` is here and returns what of it is new."""
@@ -98,6 +103,8 @@ class Stream:
             count += 1
         if count:
             del self.firsts[:count]
+        if self._passed:
+            self._passed = {key for key in self._passed if key[0] > self.high}
 
     def _sorted_firsts(self) -> list[int]:
         # Sorted when they are read, not when they are added: a thousand frames that arrive backwards cost one sort.
@@ -133,6 +140,15 @@ class Stream:
         while self.parts_bytes > limit and len(self.parts) > 1:
             abandoned += self.drop_parts(max(self.parts))
         return fragment.first in self.parts, abandoned
+
+    def passes_first(self, fragment: Fragment) -> bool:
+        """Whether this part passes here for the first time. A message may be assembled and not be taken, for want of room, and its
+        parts then come again as if new: were they sent on each time, members would send them on to each other for ever."""
+        key = (fragment.first, fragment.index)
+        if key in self._passed or len(self._passed) >= _PASSED_LIMIT:
+            return False
+        self._passed.add(key)
+        return True
 
     def drop_parts(self, number: int) -> int:
         """Forgets the parts of a message; returns how many there were."""
