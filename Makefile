@@ -40,7 +40,7 @@ test: lint ## Lint, check types and run every test (two to three minutes)
 	$(BIN)/python -m pytest -n auto
 
 lint: setup ## Lint and check types
-	$(BIN)/ruff check src tests examples
+	$(BIN)/ruff check src tests examples benchmarks
 	$(BIN)/mypy
 
 bench: setup ## Measure the core on this machine

@@ -275,3 +275,10 @@ def test_a_sender_that_ignores_its_window_fills_no_memory() -> None:
         ana.tick(number * 0.001)
         ana.drain(number * 0.001)
     assert int(ana.stats()["kept_frames"]) <= 3 * 16  # type: ignore[call-overload]
+
+
+def test_names_that_leave_no_room_in_a_frame_are_refused() -> None:
+    """A member with a long name and short frames could ask for nothing, and asked for it all the time."""
+    long = MemberId("अ" * 60 + "#1")
+    with pytest.raises(InvalidOption, match="frame_bytes"):
+        Endpoint(long, GROUP, View(1, (long,)), GroupOptions(), rng=random.Random(0), settings=Settings(frame_bytes=256))

@@ -29,6 +29,9 @@ from antiphon.protocol.outbox import Effects
 from antiphon.protocol.registry import stages
 from antiphon.protocol.stage import Context, OnAccept
 
+_FRAME_BYTES = 128
+"""The smallest frame that is of any use, the ids of member and group aside."""
+
 
 class Endpoint:
     def __init__(
@@ -50,6 +53,11 @@ class Endpoint:
             raise InvalidOption("view", str(view), f"{me} is not in it")
         order, multicast = stages(options)
         settings = settings or Settings()
+        ids = len(me.encode()) + len(group.encode())
+        if settings.frame_bytes < ids + _FRAME_BYTES:
+            raise InvalidOption(
+                "frame_bytes", settings.frame_bytes, f"these names leave no room for a message: choose {ids + _FRAME_BYTES} or more"
+            )
         self.me, self.group, self.options = me, group, options
         self.context = context = Context(me, group, view, options, settings, rng, now, cut)
         context.close_batch = self._close

@@ -10,6 +10,8 @@ Keeps one deadline per stream with a gap, and the frames answered lately, both b
 
 from __future__ import annotations
 
+from itertools import islice
+
 from antiphon.model import codec
 from antiphon.model.frames import Nack
 from antiphon.model.ids import MemberId
@@ -81,10 +83,11 @@ class Repair:
                     wants.append((stream.index, low, high, stream.attempt))
                     room -= 1
                 for number, (count, here) in sorted(stream.parts.items()):
-                    absent = [index for index in range(count) if index not in here][: max(room, 0)]
-                    if absent:
-                        parts.append((stream.index, number, absent, stream.attempt))
-                        room -= 1 + len(absent) // 4
+                    if room <= 0:
+                        break
+                    absent = list(islice((index for index in range(count) if index not in here), room))
+                    parts.append((stream.index, number, absent, stream.attempt))
+                    room -= 1 + len(absent) // 4
                 if not stream.attempt:
                     stream.asked_at = now
                 # Asking again before an answer can be here would only bring it twice.
