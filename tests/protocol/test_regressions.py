@@ -88,3 +88,14 @@ def test_a_member_without_records_does_not_fall_out_of_reach() -> None:
     group.wait(20.0)
     assert len(group.delivered("c")) == said
     assert group.check() == []
+
+
+def test_a_crowded_sequencer_takes_what_it_can_number_next() -> None:
+    """Its store was full of messages that follow a lost one; it refused the lost one too, and numbered nothing ever again."""
+    group = pair("total", names=("a", "b"), options=GroupOptions(order="total", window=16), settings=Settings(waiting_messages=3))
+    group.rule("drop data from b to a first 1")
+    for _ in range(6):
+        group.send("b", b"x")
+        group.exchange()
+    group.wait(10.0)
+    assert len(group.delivered("a")) == len(group.delivered("b")) == 6

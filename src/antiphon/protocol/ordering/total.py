@@ -9,7 +9,7 @@ day the sequencer dies with records that nobody else holds, a batch carries how 
 message has a lower count than everything sent by those who delivered it, so sorting by it puts causes first.
 
 Keeps data without a place and places without data. Own messages use up credit until they have been delivered, and the sequencer waits
-for members that lack its records; at `waiting_messages` only what the next place names is taken. Cost: two look-ups per batch, one record
+for members that lack its records; at `waiting_messages` only what is needed next is taken. Cost: two look-ups per batch, one record
 per turn of the sequencer.
 """
 
@@ -67,8 +67,12 @@ class Total(Ordering):
             return "malformed_stamp"
         if not self.crowded or self.context.flushing:
             return None
-        # What the next place names is always taken, or the room would stay taken for ever.
-        awaited = self._places and self._places[0][0] == batch.sender and batch.first <= self._places[0][1] <= batch.last
+        # What is needed next is always taken, or the room would stay taken for ever: by the sequencer what it can number next, by others
+        # what the next place names. A sender's window bounds the former.
+        if self._sequencing:
+            awaited = batch.first <= self._unnumbered_by_sender[batch.sender] <= batch.last
+        else:
+            awaited = bool(self._places) and self._places[0][0] == batch.sender and batch.first <= self._places[0][1] <= batch.last
         return None if awaited else "no_room"
 
     def accept(self, batch: Batch, low: int, high: int) -> None:
