@@ -6,7 +6,7 @@
     │   ├── InvalidName      a name that cannot be a member's or a group's
     │   ├── TooLarge         a payload above the group's message limit
     │   ├── UnknownParent    an answer to a message that this member has not delivered
-    │   └── BadFile          a scenario or conversation that cannot be read; carries file and line
+    │   └── BadFile          a file of the user's that cannot be read or loaded; carries file and line
     ├── PeerError            a peer's fault: counted and dropped, never raised into an event loop
     │   └── BadFrame         bytes that are not a frame; `reason` is the name of the counter
     └── WorldError           nobody's fault: wait, retry, or give up
@@ -17,7 +17,16 @@ from __future__ import annotations
 
 
 class AntiphonError(Exception):
-    """The root of the tree above."""
+    """The root of the tree above. Comes out of another process as it went in, fields and all."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[AntiphonError], arguments: tuple[object, ...], fields: dict[str, object]) -> AntiphonError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(fields)
+    return error
 
 
 class UsageError(AntiphonError):

@@ -14,6 +14,7 @@ An ordering of your own is a subclass of `Ordering` in one file, and one line: `
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
@@ -81,7 +82,7 @@ class Context:
         self.multicast.want(ids)
 
 
-class Ordering:
+class Ordering(ABC):
     """Delivers everything it accepts, sooner or later, as far as its promise allows; keeps what must wait, bounded."""
 
     over_besteffort: ClassVar[bool] = False
@@ -112,9 +113,9 @@ class Ordering:
         down. Never refuse for want of room what something here waits for, nor while `context.flushing`."""
         return None if batch.stamp is None else "unexpected_stamp"
 
+    @abstractmethod
     def accept(self, batch: Batch, low: int, high: int) -> None:
         """Takes messages `low … high` of `batch`, none of which was accepted before."""
-        raise NotImplementedError
 
     def accept_record(self, record: Record) -> None:
         """Takes a record. Records of one sender come in the order of their numbers."""

@@ -6,6 +6,7 @@ is kept for repairs.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ _FRAGMENT_BYTES = 64
 """More than a fragment's fields take beside its ids and its part."""
 
 
-class Multicast:
+class Multicast(ABC):
     def __init__(self, context: Context, ordering: Ordering, on_accept: OnAccept | None) -> None:
         self.context, self.ordering, self.settings = context, ordering, context.settings
         self.me, self.drops, self.sends = context.me, context.drops, context.outbox.sends
@@ -95,11 +96,13 @@ class Multicast:
 
     # -- receiving -------------------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def receive_batch(self, batch: Batch, wire: bytes, source: MemberId | None) -> None:
-        raise NotImplementedError
+        """Takes a frame of another member."""
 
+    @abstractmethod
     def receive_fragment(self, fragment: Fragment, wire: bytes, source: MemberId | None) -> None:
-        raise NotImplementedError
+        """Takes a frame of another member."""
 
     def receive_unexpected(self, frame: Record | Digest | Nack, wire: bytes, source: MemberId | None) -> None:
         """Takes a frame that this kind of multicast does not use."""
@@ -193,13 +196,13 @@ class Multicast:
 
     # -- questions -------------------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def credit(self, last: int) -> int:
         """How many messages may be sent after number `last`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def congestion(self) -> str:
         """Why there is no credit."""
-        raise NotImplementedError
 
     def level(self) -> bool:
         """Whether nothing is known to be missing here."""
