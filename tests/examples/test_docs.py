@@ -11,8 +11,10 @@ from xml.etree import ElementTree
 import pytest
 
 from antiphon.errors import InvalidOption
-from antiphon.model.options import GroupOptions
+from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
+from antiphon.model.options import GroupOptions, Settings
 from antiphon.protocol.registry import MULTICASTS, ORDERS, stages
+from antiphon.protocol.stage import Ordering
 from antiphon.sim.oracles import ORACLES, PROMISES, REPAIRED
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +54,38 @@ def test_every_file_of_the_package_that_is_named_exists(document: str) -> None:
     files = {path.relative_to(source).as_posix() for path in source.rglob("*.py")}
     named = [name for name in re.findall(r"`([\w/]+\.py)`", text_of(document)) if not name.startswith("tests/")]
     assert [name for name in named if not any(file == name or file.endswith(f"/{name}") for file in files)] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_counter_and_every_part_of_a_class_that_is_named_exists(document: str) -> None:
+    """An operator would watch a counter that nobody counts, an author override a method that nobody calls."""
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src" / "antiphon").rglob("*.py"))
+    counters = set(re.findall(r'drops\["(\w+)"\]', text_of(document)))
+    assert [counter for counter in sorted(counters) if f'"{counter}"' not in source] == []
+    for name, part in re.findall(r"`([A-Z]\w+)\.(\w+)", text_of(document)):
+        assert f"class {name}" in source, name
+        assert re.search(rf"def {part}\(|self\.{part}\b|^ {{4}}{part}\b", source, flags=re.MULTILINE), f"{name}.{part}"
+
+
+def test_the_table_of_frames_is_the_codecs() -> None:
+    """Whoever writes a second implementation from the page would leave out a field."""
+    rows = dict(re.findall(r"^\| \d \| `(\w+)` \| (.+) \|$", text_of("architecture"), flags=re.MULTILINE))
+    for frame in (Batch, Fragment, Record, Digest, Nack):
+        told = set(re.findall(r"`(\w+)`", rows[frame.__name__]))
+        assert set(frame.__struct_fields__) - {"group", "sender", "member", "view"} <= told, frame.__name__
+
+
+def test_everything_an_ordering_may_override_is_told() -> None:
+    """An author would not find the method that the order needs, and work around it."""
+    told = text_of("write-an-ordering")
+    parts = [name for name in vars(Ordering) if not name.startswith("_")]
+    assert [name for name in parts if not re.search(rf"`{name}\b", told)] == []
+
+
+def test_every_bound_that_a_card_names_is_a_setting() -> None:
+    """A user would turn a knob that does not exist."""
+    knobs = set(re.findall(r"`(\w+_(?:s|bytes|messages|frames))`", text_of("guarantees") + text_of("architecture")))
+    assert knobs - {"stamp_bytes"} <= set(Settings.__struct_fields__)
 
 
 def test_there_is_a_card_for_every_order_and_multicast_and_it_names_its_oracles() -> None:

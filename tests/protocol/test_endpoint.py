@@ -106,7 +106,7 @@ def test_a_large_message_travels_in_parts_under_one_number() -> None:
         assert [(event[1], event[0].payload(event[1])) for event in events[member]] == [(1, big), (2, b"small")]  # type: ignore[index]
 
 
-def test_half_arrived_messages_are_bounded_and_abandoned_by_age() -> None:
+def test_half_arrived_messages_are_bounded_and_the_latest_abandoned() -> None:
     """A sender that dies in the middle of many large messages would fill everyone's memory."""
     ana, bob = endpoint(ANA, Settings(frame_bytes=1_000)), endpoint(BOB, Settings(frame_bytes=1_000, reassembly_bytes=6_000))
     for _ in range(8):

@@ -282,3 +282,46 @@ def test_names_that_leave_no_room_in_a_frame_are_refused() -> None:
     long = MemberId("अ" * 60 + "#1")
     with pytest.raises(InvalidOption, match="frame_bytes"):
         Endpoint(long, GROUP, View(1, (long,)), GroupOptions(), rng=random.Random(0), settings=Settings(frame_bytes=256))
+
+
+def test_over_besteffort_dead_halves_make_room() -> None:
+    """Messages that lost a part filled the room for half-arrived ones for good: no large message was ever delivered again."""
+    group = pair("unordered", "besteffort", settings=Settings(frame_bytes=300, reassembly_bytes=2_000, message_bytes=10_000))
+    group.rule("drop fragment from a to b every 3rd")
+    for _ in range(20):
+        group.send("a", b"x" * 900)
+        group.exchange()
+    assert group.delivered("b") == []
+    group.rules.clear()
+    for _ in range(10):
+        group.send("a", b"y" * 900)
+        group.exchange()
+    assert group.payloads("b") == [b"y" * 900] * 10
+
+
+def test_over_besteffort_a_full_store_gives_up_what_it_waits_for() -> None:
+    """What was refused for want of room never came again: answers were lost that had arrived."""
+    group = pair("semantic", "besteffort", settings=Settings(waiting_messages=3))
+    group.rule("drop data from a to b first 1")
+    question = group.send("a", b"question")
+    group.exchange()
+    for _ in range(8):
+        group.send("a", b"answer", reply_to=question)
+        group.exchange()
+    group.wait(5.0)
+    assert len(group.delivered("b")) == 8
+    assert group.endpoint["b"].ordering.held == 0
+
+
+def test_a_flood_carries_messages_but_not_digests() -> None:
+    """The limit that the guarantee card states: what a cut digest costs is credit, never a message."""
+    world = World(seed=4, members=("a", "b", "c"), options=GroupOptions(order="fifo", multicast="flood", window=8), network=NetworkModel())
+    world.cut("c", "a")
+    sent = 0
+    for _ in range(100):
+        if world.endpoint("a").credit > 0:
+            world.send("a", b"x")
+            sent += 1
+        world.run(0.05)
+    assert sent == 8
+    assert world.endpoint("c").multicast.positions()[world.id_of("a")] == 8

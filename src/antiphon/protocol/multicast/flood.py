@@ -1,8 +1,8 @@
 """flood: whoever receives a frame for the first time sends it on to everyone else, then hands it up.
 
 A frame reaches every member that any path of working links reaches, at the price of (n − 1)² frames per batch for n members;
-repair as in `reliable` for what every copy lost. Digests and requests are not sent on: two members that hear each other in neither
-direction still stop each other's credit after a window.
+repair as in `reliable` for what every copy lost. Digests and requests are not sent on: a member whose digests do not reach a sender
+stops that sender's credit after a window, though the messages reach it.
 """
 
 from __future__ import annotations

@@ -127,8 +127,12 @@ class Multicast(ABC):
         return True
 
     def add_part(self, stream: Stream, fragment: Fragment, wire: bytes) -> bool:
-        """Keeps a part of a message; False when it was here already, or there was no room for it."""
-        new, abandoned = stream.add_part(fragment, wire, self.settings.reassembly_bytes)
+        """Keeps a part of a message; False when it was here already, or there was no room for it. Where nothing is asked for again the
+        oldest half-arrived message makes room for others, otherwise the latest, so that the next one needed can become whole."""
+        if fragment.first <= stream.high or fragment.first in stream.above:
+            self.drops["duplicate"] += 1
+            return False
+        new, abandoned = stream.add_part(fragment, wire, self.settings.reassembly_bytes, max if self.repairs() else min)
         if abandoned:
             self.drops["abandoned_fragment"] += abandoned
         elif not new:
@@ -176,6 +180,8 @@ class Multicast(ABC):
             stream = old.get(member) or Stream(rank, member, cut.get(member, 0))
             stream.index = rank
             self.data[member] = stream
+            for number in list(stream.parts):
+                self.drops["abandoned_fragment"] += stream.drop_parts(number)
         self._others = len(self.data) - 1
 
     # -- for the ordering ------------------------------------------------------------------------------------------------------

@@ -122,10 +122,9 @@ class Reliable(Multicast):
         number = fragment.first
         if number > stream.high + self.window:
             self.drops["beyond_window"] += 1
-        elif number <= stream.high or number in stream.above:
-            self.drops["duplicate"] += 1
+        elif not self.add_part(stream, fragment, wire):
             self.repair.heard(stream, number, fragment.index, source)
-        elif self.add_part(stream, fragment, wire):
+        else:
             if self.forwards and stream.passes_first(fragment):
                 self.forward(stream, wire, source)
             if stream.attempt and number == stream.high + 1:
@@ -231,8 +230,6 @@ class Reliable(Multicast):
             # All that come along hold the same; nobody needs a frame of the old view any more.
             stream.forget(stream.high)
             stream.known = stream.high
-            for number in list(stream.parts):
-                self.drops["abandoned_fragment"] += stream.drop_parts(number)
         self.streams = self._number_streams()
         self.stability.on_view(self.streams)
         self.repair.on_view(self.streams)

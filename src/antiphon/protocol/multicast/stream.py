@@ -1,14 +1,13 @@
 """One stream of a view as one member sees it: what arrived, what is missing, and the frames others may still need.
 
 Keeps: the position without a gap (`high`), the ranges above it, and every frame byte for byte until it is stable. Bounded by the
-group's window: a sender cannot be further ahead than that of the slowest member. Half-arrived messages are bounded in bytes; at
-the bound the latest is abandoned and asked for again, never the next to be completed.
+group's window: a sender cannot be further ahead than that of the slowest member. Half-arrived messages are bounded in bytes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from antiphon.model.frames import Fragment
 from antiphon.model.ids import MemberId
@@ -128,8 +127,8 @@ class Stream:
 
     # -- fragments -------------------------------------------------------------------------------------------------------------
 
-    def add_part(self, fragment: Fragment, wire: bytes, limit: int) -> tuple[bool, int]:
-        """Keeps a part. Returns whether it was new and is kept, and how many parts of the latest messages were abandoned for room."""
+    def add_part(self, fragment: Fragment, wire: bytes, limit: int, victim: Callable[[Iterable[int]], int]) -> tuple[bool, int]:
+        """Keeps a part. Returns whether it was new and is kept, and how many parts were abandoned for room, the `victim`'s first."""
         count, wires = self.parts.setdefault(fragment.first, (fragment.count, {}))
         if count != fragment.count or fragment.index in wires:
             return False, 0
@@ -138,7 +137,7 @@ class Stream:
         self.known = max(self.known, fragment.first)
         abandoned = 0
         while self.parts_bytes > limit and len(self.parts) > 1:
-            abandoned += self.drop_parts(max(self.parts))
+            abandoned += self.drop_parts(victim(self.parts))
         return fragment.first in self.parts, abandoned
 
     def passes_first(self, fragment: Fragment) -> bool:

@@ -8,7 +8,7 @@ O(q) for q released messages.
 
 The store is bounded by `waiting_messages`. At the bound, what would have to wait is not taken (so its sender is slowed down and the
 frame comes again later) unless something waits for it, and the missing parents are asked for. They are asked for anyway after
-`parent_s`; over besteffort they are given up as lost then. A message that names one that cannot exist is counted and dropped.
+`parent_s`. Over besteffort they are given up as lost, both times. A message that names one that cannot exist is counted and dropped.
 """
 
 from __future__ import annotations
@@ -155,6 +155,10 @@ class Semantic(Ordering):
             return None
         waits = sum(not all(self._leaves_before(name, batch, number) for name in batch.follows(number)) for number in numbers)
         if self._held + waits <= self._limit:
+            return None
+        if not self.context.multicast.repairs():
+            # Nobody would send it again: what is waited for is given up instead.
+            self._give_up(list(self._missing_parents()))
             return None
         if self.context.now >= self._ask_at:
             # Once in a while, not for every frame that finds no room: finding out what is missing costs a walk over the store.
