@@ -74,16 +74,21 @@ class Reliable(Multicast):
     # -- receiving -------------------------------------------------------------------------------------------------------------
 
     def receive_batch(self, batch: Batch, wire: bytes, source: MemberId | None) -> None:
-        stream = self.stream_of(batch)
-        if stream is None:
+        stream = self.data.get(batch.sender)
+        if stream is None or stream is self.mine:
+            self.stream_of(batch)
             return
         first = batch.first
         count = len(batch.payloads)
         last = first + count - 1
-        if (batch.parents is not None or batch.stamp is not None or self.ordering.crowded) and last > stream.high and self.refused(batch):
-            return
+        if (batch.parents is not None or batch.stamp is not None or self.ordering.crowded) and last > stream.high:
+            reason = self.ordering.refuses(batch)
+            if reason is not None:
+                self.drops[reason] += 1
+                return
         if first == stream.high + 1 and stream.top == stream.high and count <= self.window:
-            # The way of nearly every batch: it is the next of its stream and nothing lies beyond a gap. `_take` and `keep`, written out.
+            # The way of nearly every batch: it is the next of its stream and nothing lies beyond a gap. `stream_of`, `refused`, `_take` and
+            # `keep` are written out above and here.
             stream.high = stream.top = last
             if last > stream.known:
                 stream.known = last

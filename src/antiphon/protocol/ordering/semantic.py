@@ -74,10 +74,13 @@ class _Sender:
         else:
             self.children[number] = [others, child]  # type: ignore[list-item]
 
-    def take_children(self, number: int) -> list[_Child]:
-        """Those that wait for message `number`, which do so no longer."""
-        others = self.children.pop(number, [])
-        return others if type(others) is list else [others]  # type: ignore[list-item]
+    def move_children(self, number: int, stack: list[_Child]) -> None:
+        """Puts those that wait for message `number` on a stack, so that the first to come is the first to be taken."""
+        others = self.children.pop(number)
+        if type(others) is list:
+            stack += others[::-1]
+        else:
+            stack.append(others)  # type: ignore[arg-type]
 
     def is_delivered(self, number: int) -> bool:
         return (0 < number <= self.level or number in self.accepted) and number not in self.waiting
@@ -206,11 +209,9 @@ class Semantic(Ordering):
                     else:
                         waiting[seqno] = batch
                         held += 1
-                        children = sender.children
-                        if number in children:
-                            sender.hold(number, (batch, seqno))
-                        else:
-                            children[number] = (batch, seqno)
+                        child = (batch, seqno)
+                        if sender.children.setdefault(number, child) is not child:
+                            sender.hold(number, child)
                 if run < seqno:
                     deliver((batch, run, seqno - 1))
                 run = seqno + 1
@@ -221,21 +222,14 @@ class Semantic(Ordering):
                 self._look_later()
         children = mine.children
         if children:
-            released: list[_Child] = []
             waiting = mine.waiting
             # Whichever is shorter: a long chain has many children that wait, a long batch many messages for which none does.
             if len(children) < high - low:
                 numbers = [number for number in children if low <= number <= high and number not in waiting]
             else:
                 numbers = [number for number in range(low, high + 1) if number in children and number not in waiting]
-            for number in numbers:
-                others = children.pop(number)
-                if type(others) is list:
-                    released += others
-                else:
-                    released.append(others)  # type: ignore[arg-type]
-            if released:
-                self._release(released)
+            if numbers:
+                self._release(mine, numbers)
 
     def _hold_several(self, mine: _Sender, batch: Batch, seqno: int) -> bool:
         """Holds (or drops) a message that names several others; False when it can be delivered."""
@@ -254,26 +248,30 @@ class Semantic(Ordering):
                 self._senders[whose].hold(number, (batch, seqno))
         return bool(missing)
 
-    def _release(self, children: list[_Child]) -> None:
-        """Delivers these messages and, after each, those that waited for it: depth first, in arrival order, without recursion."""
+    def _release(self, parent: _Sender, numbers: list[int]) -> None:
+        """Delivers what waited for these messages of `parent` and, after each, what waited for it: depth first, in arrival order,
+        without recursion."""
         deliver, senders, released = self.deliver, self._senders, 0
-        stack = children[::-1]
+        stack: list[_Child] = []
+        for number in reversed(numbers):
+            parent.move_children(number, stack)
         before = None
         while stack:
             batch, seqno = stack.pop()
             if batch is not before:
-                sender, before = senders[batch.sender], batch
-            waiting = sender.waiting.pop(seqno)
-            if type(waiting) is not _Several:
+                before, sender = batch, senders[batch.sender]
+                waiting, children = sender.waiting, sender.children
+            held = waiting.pop(seqno)
+            if type(held) is not _Several:
                 deliver((batch, seqno, seqno))
-            elif waiting.misses_more():
-                sender.waiting[seqno] = waiting
+            elif held.misses_more():
+                waiting[seqno] = held
                 continue
             else:
                 self._deliver_marked(batch, seqno)
             released += 1
-            if seqno in sender.children:
-                stack += sender.take_children(seqno)[::-1]
+            if seqno in children:
+                sender.move_children(seqno, stack)
         self._held -= released
 
     def _deliver_marked(self, batch: Batch, seqno: int) -> None:
@@ -310,7 +308,9 @@ class Semantic(Ordering):
     def _give_up(self, parents: list[MessageId]) -> None:
         """Delivers what waits for parents that are lost, marked so."""
         for parent in parents:
-            for batch, seqno in self._senders[parent.sender].take_children(parent.seqno):
+            orphans: list[_Child] = []
+            self._senders[parent.sender].move_children(parent.seqno, orphans)
+            for batch, seqno in reversed(orphans):
                 sender = self._senders[batch.sender]
                 waiting = sender.waiting[seqno]
                 if isinstance(waiting, _Several) and waiting.misses_more():
@@ -318,7 +318,8 @@ class Semantic(Ordering):
                 del sender.waiting[seqno]
                 self._held -= 1
                 self._deliver_marked(batch, seqno)
-                self._release(sender.take_children(seqno))
+                if seqno in sender.children:
+                    self._release(sender, [seqno])
 
     def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
         """All that exists of the old view is here now, so what is still missing is lost: what waits for it is delivered, marked so."""
