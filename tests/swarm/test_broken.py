@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon.model.frames import Batch, Record
+from antiphon.model.ids import MemberId
 from antiphon.protocol.multicast.reliable import Reliable
 from antiphon.protocol.ordering.causal import Causal
 from antiphon.protocol.ordering.fifo import Fifo
@@ -14,7 +15,7 @@ from antiphon.protocol.ordering.unordered import Unordered
 from antiphon.protocol.registry import MULTICASTS, ORDERS
 from antiphon.protocol.stage import Ordering
 from antiphon.sim.oracles import PROMISES
-from antiphon.sim.swarm import Case, Summary, campaign
+from antiphon.sim.swarm import Case, Summary, campaign, run_seed
 
 
 class Hasty(Unordered):
@@ -85,6 +86,14 @@ class Deaf(Reliable):
         self.repair._send = _nothing  # type: ignore[assignment,method-assign]
 
 
+class Echo(Reliable):
+    """Sends everything back to everyone."""
+
+    def receive_batch(self, batch: Batch, wire: bytes, source: MemberId | None) -> None:
+        self.sends.append((None, wire))
+        super().receive_batch(batch, wire, source)
+
+
 def _nothing(*_: object) -> None:
     pass
 
@@ -144,3 +153,12 @@ def test_an_error_in_a_protocol_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -
     assert summary.errors == summary.seeds == 12
     assert "AssertionError: a story" in str(summary)
     assert not summary.ok
+
+
+def test_members_that_send_frames_on_for_ever_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One seed in which frames beget frames would take all memory and time, and nobody would learn which seed it was."""
+    monkeypatch.setitem(MULTICASTS, "broken", Echo)
+    monkeypatch.setattr("antiphon.sim.swarm.run.FRAMES_LIMIT", 5_000)
+    outcome = run_seed(Case(seed=3, multicast="broken", faults=()))
+    assert "more than 5,000 frames" in outcome.error
+    assert outcome.frames < 5_000 * 7

@@ -60,11 +60,42 @@ def test_the_seeds_reach_everything() -> None:
         for delivery in ("agreed", "safe")
     }
     weathers = [Weather.of(case) for case in cases]
-    assert {weather.members for weather in weathers} == {3, 4, 5, 6, 7}
+    assert {weather.members for weather in weathers} == set(range(2, 13))
     assert {fault for weather in weathers for fault in weather.faults} == set(FAULTS)
     assert any(not weather.faults for weather in weathers)
     assert any(len(weather.faults) == len(FAULTS) for weather in weathers)
-    assert {weather.victim for weather in weathers} == set(range(7))
+    assert {weather.victim for weather in weathers} >= set(range(7))
+    crashed = [weather for weather in weathers if "crash" in weather.faults]
+    assert {(weather.returns, weather.first) for weather in crashed} >= {("", False), ("at once", True), ("later", True)}
+    assert any(not name.isascii() and len(name) > 40 for weather in weathers for name in weather.names)
+    assert any(weather.skews and weather.encore and weather.own for weather in weathers)
+    rough = [weather for weather in weathers if weather.skews]
+    assert SEEDS * 0.4 < len(rough) < SEEDS * 0.6
+    for bound in ("reassembly_bytes", "repair_frames", "waiting_messages", "batch_messages", "window_bytes"):
+        assert len({getattr(weather.settings, bound) for weather in rough}) > 1, f"{bound} is always the same"
+    assert {weather.options.window for weather in rough} >= {1, 2}
+
+
+def test_a_member_that_comes_back_is_somebody_new_and_is_heard() -> None:
+    """A member that restarts and gets nothing, or whose messages nobody takes, would not be noticed: nobody answers for it."""
+    for seed in range(40):
+        case = Case(seed=seed, order="causal", members=4, faults=("loss", "crash"))
+        weather = Weather.of(case, rough=True)
+        if weather.returns:
+            outcome = run_seed(case, weather)
+            assert outcome.ok, str(outcome)
+            assert outcome.lives == weather.members + 1
+
+
+def test_a_weather_can_be_chosen() -> None:
+    """Who looks into a failing seed could not ask whether it was the weather."""
+    case = Case(seed=3, order="total", faults=("loss", "pause", "cut"))
+    fair, rough = Weather.of(case, rough=False), Weather.of(case, rough=True)
+    assert not fair.skews
+    assert rough.skews
+    assert Weather.of(case) in (fair, rough)
+    assert run_seed(case, fair).log_hash != run_seed(case, rough).log_hash
+    assert run_seed(case, Weather.of(case)).log_hash == run_seed(case).log_hash
 
 
 @pytest.mark.parametrize(

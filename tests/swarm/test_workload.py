@@ -46,3 +46,43 @@ def test_the_dead_do_not_speak() -> None:
     world.run(2.0)
     assert max(event.at for event in world.logs[0].events) <= 0.3
     assert workload.sent > 0
+
+
+def test_a_message_may_follow_the_one_sent_in_the_same_breath() -> None:
+    """Chains within one batch are what a batch is cut for; a workload without them never tries that."""
+    world = World(3, "abc", GroupOptions(order="semantic"))
+    Workload(world, 3, messages=100, span_s=0.5, own=0.5, several=0.5, names_limit=8)
+    world.run(2.0)
+    sent = [event for log in world.logs for event in log.events if type(event) is Sent]
+    chained = [event for event in sent if any(name == (event.id.sender, event.id.seqno - 1) for name in event.names)]
+    assert len(chained) > 20
+    assert max(len(event.names) for event in sent) > 4
+
+
+def test_a_paused_member_speaks_when_it_goes_on() -> None:
+    """What was planned for the time of a pause would be lost, or end the run with an error."""
+    world = World(3, "abc")
+    workload = Workload(world, 3, messages=60, span_s=1.0)
+    world.pause("a")
+    world.run(1.0)
+    waited = workload.waiting
+    assert waited > 0
+    world.resume("a")
+    workload.say("a", 0)
+    assert workload.waiting == 0
+    assert sum(type(event) is Sent for event in world.logs[0].events) == waited
+
+
+def test_a_restarted_member_knows_nothing_of_its_predecessor() -> None:
+    """It would answer what it never heard, which a member refuses to send."""
+    world = World(3, "abc", GroupOptions(order="semantic"))
+    workload = Workload(world, 3, messages=60, span_s=1.0, answers=1.0)
+    world.at(0.9, lambda: world.crash("a"))
+    world.run(2.0)
+    world.begin_flush("bc")
+    world.run(2.0)
+    world.restart("a")
+    workload.begin_anew("a")
+    world.install_view("bca")
+    workload.say("a", 3)
+    assert not [event for event in world.logs[3].events if type(event) is Sent and event.names]

@@ -38,7 +38,7 @@ def swarm(
         ),
     ] = None,
     members: Annotated[
-        int | None, typer.Option(metavar="COUNT", help="Members of each group, 2 … 64; without it each seed draws 3 … 7.")
+        int | None, typer.Option(metavar="COUNT", help="Members of each group, 2 … 64; without it each seed draws 2 … 12.")
     ] = None,
     faults: Annotated[
         str, typer.Option(metavar="LIST", help=f"Any of {','.join(FAULTS)} with commas between; none; or mix, a draw per seed.")

@@ -246,11 +246,16 @@ class Reliable(Multicast):
         return self.reach(stream) - (stream.high - self.stability.lowest(stream))
 
     def want(self, ids: Iterable[MessageId]) -> None:
+        starved: list[tuple[Stream, int]] = []
         for sender, seqno in ids:
             stream = self.data.get(sender)
             if stream is not None and stream.high < seqno <= stream.high + self.window:
                 stream.known = max(stream.known, seqno)
                 self.repair.note_gap(stream)
+                if stream.attempt and seqno not in stream.above:
+                    starved.append((stream, seqno))
+        if starved:
+            self.repair.ask_for(starved)
 
     def repairs(self) -> bool:
         return True

@@ -11,6 +11,7 @@ Keeps one deadline per stream with a gap, and the frames answered lately, both b
 from __future__ import annotations
 
 from itertools import islice
+from operator import itemgetter
 
 from antiphon.model import codec
 from antiphon.model.frames import Nack
@@ -79,15 +80,20 @@ class Repair:
             if not stream.gapped:
                 del self._gapped[stream.index]
             elif stream.nack_at <= now and room > 0:
-                for low, high in stream.gaps()[:room]:
-                    wants.append((stream.index, low, high, stream.attempt))
-                    room -= 1
-                for number, (count, here) in sorted(stream.parts.items()):
+                # The lowest number first: it is what the rest waits for, and the last to be abandoned. But nobody may have it any more, or
+                # there may be no room for it here before another has come: so every other repeated request begins further on.
+                missing = sorted([*stream.gaps(), *((number, number) for number in stream.parts)])
+                turn = stream.attempt // 2 % len(missing) if stream.attempt % 2 else 0
+                for low, high in missing[turn:]:
                     if room <= 0:
                         break
-                    absent = list(islice((index for index in range(count) if index not in here), room))
-                    parts.append((stream.index, number, absent, stream.attempt))
-                    room -= 1 + len(absent) // 4
+                    room -= 1
+                    if low in stream.parts:
+                        absent = _absent(stream, low, 4 * room + 4)
+                        parts.append((stream.index, low, absent, stream.attempt))
+                        room -= len(absent) // 4
+                    else:
+                        wants.append((stream.index, low, high, stream.attempt))
                 if not stream.attempt:
                     stream.asked_at = now
                 # Asking again before an answer can be here would only bring it twice.
@@ -101,6 +107,20 @@ class Repair:
             self.context.outbox.sends.append((None, codec.encode(nack)))
         if self._gapped:
             self._arm(max(min(stream.nack_at for stream in self._gapped.values()), now))
+
+    def ask_for(self, wanted: list[tuple[Stream, int]]) -> None:
+        """Asks for these messages by themselves, for as many as fit. An answer holds so many frames and begins with the first that is
+        missing; if there is no room for that here, what would make room never came."""
+        wants: list[tuple[int, int, int, int]] = []
+        parts: list[tuple[int, int, list[int], int]] = []
+        for stream, number in wanted[: max(self._request_room // 2, 1)]:
+            if number in stream.parts:
+                parts.append((stream.index, number, _absent(stream, number, 4), stream.attempt))
+            else:
+                wants.append((stream.index, number, number, stream.attempt))
+        self.requests_sent += 1
+        nack = Nack(self.context.group, self.context.me, self.context.view.id, wants, parts)
+        self.context.outbox.sends.append((None, codec.encode(nack)))
 
     def _put_off(self, stream: Stream, low: int, high: int) -> None:
         """Another member asks for `low … high`: no need to ask for the same now. Once for each own request: who asks without end must
@@ -130,13 +150,18 @@ class Repair:
             return
         frames: list[tuple[Stream, int, int, int]] = []
         limit = self.settings.repair_frames
-        # Half-arrived messages first: they take up room until they are whole.
-        for index, number, absent, attempt in parts:
-            if number in self.streams[index].frames:
-                frames += [(self.streams[index], number, part, attempt) for part in absent[: limit - len(frames)]]
-        for index, low, high, attempt in wants:
+        for index, low, high, _ in wants:
+            self._put_off(self.streams[index], low, high)
+        # The lowest numbers first: the asker may have no room for later ones before it has those.
+        asked: list[tuple[int, int, int, int, list[int] | None]]
+        asked = [(low, index, high, attempt, None) for index, low, high, attempt in wants]
+        asked += [(number, index, number, attempt, absent) for index, number, absent, attempt in parts]
+        for low, index, high, attempt, absent in sorted(asked, key=itemgetter(0, 1)):
             stream = self.streams[index]
-            self._put_off(stream, low, high)
+            if absent is not None:
+                if low in stream.frames:
+                    frames += [(stream, low, part, attempt) for part in absent[: max(limit - len(frames), 0)]]
+                continue
             for first, wires in stream.covering(low, high):
                 if len(frames) >= limit:
                     break
@@ -188,3 +213,9 @@ class Repair:
         if 0 <= part < len(wires):
             self.repairs_sent += 1
             self.context.outbox.sends.append((None if to is None else (to,), wires[part]))
+
+
+def _absent(stream: Stream, number: int, limit: int) -> list[int]:
+    """The parts of a half-arrived message that are missing, the first `limit` of them."""
+    count, here = stream.parts[number]
+    return list(islice((index for index in range(count) if index not in here), limit))

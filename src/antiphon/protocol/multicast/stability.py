@@ -94,7 +94,8 @@ class Stability:
     def safe(self, stream: Stream) -> int:
         """How far a majority of the view has the stream. What is here, its sender has too, whether it said so or not."""
         knows = (self.me, self.rank_by_member[stream.sender])
-        positions = sorted(stream.high if rank in knows else row[stream.index] for rank, row in enumerate(self.rows))
+        at = stream.index
+        positions = sorted(max(stream.high, row[at]) if rank in knows else row[at] for rank, row in enumerate(self.rows))
         return positions[len(positions) - self.majority]
 
     def lags(self) -> list[tuple[MemberId, int]]:

@@ -10,9 +10,10 @@ A case costs 20 to 100 ms. A failing seed is printed as the command that replays
 """
 
 from antiphon.sim.swarm.campaign import Summary, campaign
-from antiphon.sim.swarm.case import FAULTS, MIX, Case, Weather, default_cases, faults_of, replay_command
+from antiphon.sim.swarm.case import FAULTS, MIX, Case, default_cases, faults_of, replay_command
 from antiphon.sim.swarm.extension import load
 from antiphon.sim.swarm.run import Outcome, run_seed
+from antiphon.sim.swarm.weather import Weather
 
 __all__ = [
     "FAULTS",

@@ -1,4 +1,4 @@
-"""A case: one seed, the group it is about, and everything that the seed decides.
+"""A case: one seed, and the group it is about.
 
 What a case leaves open is drawn from its seed: how many members and messages, the faults of a `mix`, and the weather. Each is drawn
 from a generator of its own, so naming what the seed had drawn anyway (as a replay command does) changes nothing else.
@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from antiphon.errors import InvalidOption
-from antiphon.model.options import GroupOptions, Settings
+from antiphon.model.options import GroupOptions
 from antiphon.protocol.registry import MULTICASTS, ORDERS, stages
-from antiphon.sim.network import Constant, Exponential, Latency, LogNormal, NetworkModel, Uniform
 
-FAULTS = ("loss", "duplication", "reordering", "crash", "slow")
-"""Frames are lost, doubled, or late; a member dies; a member takes long for every frame."""
+FAULTS = ("loss", "duplication", "reordering", "crash", "slow", "cut", "pause")
+"""Frames are lost, doubled, or late; a member dies; a member takes long for every frame; nothing passes from one member to another
+for a while; a member stands still for a while. A new fault goes to the end, so that the mixes of old seeds keep what they had."""
 MIX = "mix"
 """A random choice of the faults, another one for each seed."""
 
@@ -45,81 +45,26 @@ class Case(Struct, frozen=True, kw_only=True):
         stages(GroupOptions(order=self.order, multicast=self.multicast, delivery=self.delivery))
 
 
-class Weather(Struct, frozen=True, kw_only=True):
-    """Everything about a run that its seed decided."""
-
-    members: int
-    messages: int
-    faults: frozenset[str]
-    span_s: float
-    large: float
-    options: GroupOptions
-    settings: Settings
-    network: NetworkModel
-    victim: int
-    crash_at: float
-    failing_s: float
-    """How long before it dies the victim's frames begin to get lost: a member that fails seldom fails cleanly."""
-    sluggard: int
-    service_s: float
-
-    @classmethod
-    def of(cls, case: Case) -> Weather:
-        members = case.members or _draw(case, "members").randint(3, 7)
-        messages = case.messages or _draw(case, "messages").randint(30, 120)
-        faults = frozenset(faults_of(case))
-        span_s = _draw(case, "span").uniform(0.3, 3.0)
-        rng = _draw(case, "weather")
-        frame_bytes = rng.choice((400, 1_400, 60_000))
-        crash = _draw(case, "crash")
-        slow = _draw(case, "slow")
-        return cls(
-            members=members,
-            messages=messages,
-            faults=faults,
-            span_s=span_s,
-            large=0.05 if frame_bytes < 60_000 else 0.0,
-            options=GroupOptions(
-                order=case.order,
-                multicast=case.multicast,
-                delivery=case.delivery,
-                fanout=rng.randint(1, 3),
-                window=rng.choice((4, 16, 64, 8_192)),
-            ),
-            settings=Settings(
-                frame_bytes=frame_bytes,
-                batch_messages=rng.choice((1, 3, 1_024)),
-                waiting_messages=rng.choice((8, 64, 131_072)),
-                digest_s=rng.choice((0.01, 0.025, 0.1)),
-                nack_s=rng.choice((0.005, 0.02, 0.1)),
-                heartbeat_s=0.5,
-                nack_max_s=0.4,
-                parent_s=rng.choice((0.05, 0.5)),
-            ),
-            network=_network(rng, faults),
-            # The first member of a view has the special part, where there is one; it deserves to die more often.
-            victim=0 if crash.random() < 0.4 else crash.randrange(members),
-            crash_at=span_s * crash.uniform(0.1, 1.0),
-            failing_s=min(crash.choice((0.0, 0.02, 0.1, 0.3)), span_s / 10),
-            sluggard=slow.randrange(members),
-            service_s=slow.uniform(0.0005, 0.01),
-        )
+def members_of(case: Case) -> int:
+    """How many members the case's group has: three to seven, now and then two, or up to twelve."""
+    rng = draw(case, "members")
+    usual, size = rng.randint(3, 7), rng.random()
+    return case.members or (2 if size < 0.03 else rng.randint(8, 12) if size < 0.1 else usual)
 
 
 def faults_of(case: Case) -> tuple[str, ...]:
     """The faults of a case, the seed's own choice included, in the order of `FAULTS`."""
     chosen = set(case.faults) - {MIX}
     if MIX in case.faults:
-        rng = _draw(case, "faults")
+        rng = draw(case, "faults")
         chosen.update(fault for fault in FAULTS if rng.random() < 0.5)
     return tuple(fault for fault in FAULTS if fault in chosen)
 
 
 def replay_command(case: Case, load: Sequence[str] = ()) -> str:
     """The command that runs exactly this case again, in the directory where `load` names the same files."""
-    members = case.members or Weather.of(case).members
     words = ["antiphon sim swarm", *(f"--load {shlex.quote(file)}" for file in load)]
-    words += [f"--order {case.order}", f"--multicast {case.multicast}", f"--members {members}"]
+    words += [f"--order {case.order}", f"--multicast {case.multicast}", f"--members {members_of(case)}"]
     words += [f"--seeds {case.seed}:{case.seed + 1}", f"--faults {','.join(faults_of(case)) or 'none'}", f"--delivery {case.delivery}"]
     if case.messages is not None:
         words.append(f"--messages {case.messages}")
@@ -140,23 +85,6 @@ def default_cases(seeds: range) -> Iterator[Case]:
         yield Case(seed=seed, order=order, multicast=multicast, delivery=delivery)
 
 
-def _draw(case: Case, purpose: str) -> random.Random:
+def draw(case: Case, purpose: str) -> random.Random:
+    """The seed's chance for one purpose: what is drawn for another changes nothing here."""
     return random.Random(f"{case.seed}/swarm/{purpose}")
-
-
-def _network(rng: random.Random, faults: frozenset[str]) -> NetworkModel:
-    latencies: tuple[Latency, ...] = (
-        Constant(rng.uniform(0.0005, 0.02)),
-        Uniform(0.001, rng.uniform(0.01, 0.1)),
-        Exponential(0.001, rng.uniform(0.002, 0.03)),
-        LogNormal(rng.uniform(0.002, 0.02), rng.uniform(0.3, 0.9)),
-    )
-    latency = rng.choice(latencies)
-    loss, duplicate, reorder, reorder_s = rng.uniform(0.0, 0.2), rng.uniform(0.0, 0.2), rng.uniform(0.0, 0.4), rng.uniform(0.005, 0.1)
-    return NetworkModel(
-        latency=latency,
-        loss=loss if "loss" in faults else 0.0,
-        duplicate=duplicate if "duplication" in faults else 0.0,
-        reorder=reorder if "reordering" in faults else 0.0,
-        reorder_s=reorder_s,
-    )
