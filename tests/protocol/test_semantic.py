@@ -160,3 +160,14 @@ def test_a_departed_sender_releases_what_waits_for_it() -> None:
     ana.install(1.0, View(2, (ANA, BOB)))
     kinds = [event if isinstance(event, tuple) else type(event).__name__ for event in ana.drain(1.0).events]
     assert [kind if isinstance(kind, str) else kind[1:] for kind in kinds] == [(2, 2), "Orphaned", (3, 3), "Installed"]
+
+
+def test_messages_that_name_each_other_do_not_stay_for_ever() -> None:
+    """Two members that lie together could fill the store with circles that no message and no view would ever open."""
+    ana = member()
+    ana.receive(0.0, None, wire(BOB, 1, [MessageId(CLEO, 1)]))
+    ana.receive(0.0, None, wire(CLEO, 1, [MessageId(BOB, 1)]))
+    assert ana.ordering.held == 2
+    ana.install(1.0, View(2, (ANA, BOB)))
+    assert ana.ordering.held == 0
+    assert ana.stats()["drops"] == {"impossible_parent": 2}

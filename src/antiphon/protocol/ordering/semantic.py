@@ -324,6 +324,13 @@ class Semantic(Ordering):
     def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
         """All that exists of the old view is here now, so what is still missing is lost: what waits for it is delivered, marked so."""
         self._give_up(list(self._missing_parents()))
+        if self._held:
+            # Only messages that name each other in a circle are left, which no honest member can send.
+            self.context.drops["impossible_parent"] += self._held
+            for sender in self._senders.values():
+                sender.waiting.clear()
+                sender.children.clear()
+            self._held = 0
         self._know(view.members, cut)
 
     # -- questions -------------------------------------------------------------------------------------------------------------
