@@ -87,21 +87,21 @@ def campaign(
     for file in files:
         extension.load(file)
     summary = Summary(load=files)
-    todo = list(cases)
-    for order, multicast in dict.fromkeys((case.order, case.multicast) for case in todo):
+    ahead = list(cases)
+    for order, multicast in dict.fromkeys((case.order, case.multicast) for case in ahead):
         promised(order, multicast)  # an order that nobody can judge is refused now, not after the first run
     path = Path(resume) if resume is not None else None
     done = _read(path) if path is not None and path.exists() else {}
-    for case in todo:
+    for case in ahead:
         if case in done:
             summary.resumed += 1
             summary.add(done[case])
             if progress is not None:
                 progress(done[case])
-    todo = [case for case in todo if case not in done]
+    ahead = [case for case in ahead if case not in done]
     sink = path.open("ab") if path is not None else None
     try:
-        for outcome in _outcomes(todo, jobs or os.cpu_count() or 1, files):
+        for outcome in _outcomes(ahead, jobs or os.cpu_count() or 1, files):
             if sink is not None:
                 sink.write(msgspec.json.encode(outcome) + b"\n")
                 sink.flush()
