@@ -11,7 +11,8 @@ links, its events to the log and to the callbacks. Callbacks may send; that is t
 
 The same seed and the same calls give the same run, byte for byte, in every process. What happened is in `logs`.
 
-Keeps everything that happened: memory grows with the messages of a run. Cost: five members and 200 messages, 20 to 40 ms.
+Keeps everything that happened: memory grows with the messages of a run. Cost: five members and 200 messages, 20 to 40 ms over `reliable`
+or `tree`; several times that where more frames travel (`flood`, safe delivery).
 """
 
 from __future__ import annotations
