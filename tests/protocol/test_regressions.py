@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from antiphon.errors import WouldBlock
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.sim.world import World
 from antiphon.testing import pair
+from antiphon.testing.pair import Pair
+
+
+def _talk(group: Pair, turns: int, pause_s: float) -> int:
+    """b says something in every turn in which it may; how often it could."""
+    said = 0
+    for _ in range(turns):
+        with suppress(WouldBlock):
+            group.send("b", b"x")
+            said += 1
+        group.wait(pause_s)
+    return said
 
 
 @pytest.mark.parametrize("multicast", ["reliable", "flood", "tree"])
@@ -27,14 +41,7 @@ def test_causes_that_do_not_come_do_not_fill_the_memory() -> None:
     group.rule("drop nack from c")
     group.send("a", b"cause")
     group.exchange()
-    said = 0
-    for _ in range(300):
-        try:
-            group.send("b", b"effect")
-            said += 1
-        except WouldBlock:
-            pass
-        group.wait(0.01)
+    said = _talk(group, turns=300, pause_s=0.01)
     assert group.endpoint["c"].ordering.held <= 20 + 16
     assert said <= 20 + 2 * 16
     group.rules.clear()
@@ -75,14 +82,7 @@ def test_a_member_without_records_does_not_fall_out_of_reach() -> None:
     """The sequencer went on numbering; what c lacked then lay beyond its window, and it refused the repair for ever."""
     group = pair("total", names=("a", "b", "c"), options=GroupOptions(order="total", window=4))
     group.rule("drop record to c")
-    said = 0
-    for _ in range(100):
-        try:
-            group.send("b", b"x")
-            said += 1
-        except WouldBlock:
-            pass
-        group.wait(0.05)
+    said = _talk(group, turns=100, pause_s=0.05)
     assert group.endpoint["c"].ordering.held <= 4 * 3 + 4
     group.rules.clear()
     group.wait(20.0)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +16,6 @@ from antiphon.sim.log import Received, Sent
 from antiphon.sim.network import NetworkModel, Uniform
 from antiphon.sim.replay import Replay
 from antiphon.sim.world import World
-
-ROOT = Path(__file__).parents[2]
-IRC = Path(os.environ.get("ANTIPHON_DATA", ROOT.parent / "shared" / "data")) / "irc" / "messages.jsonl.gz"
 
 
 @cache
@@ -196,11 +191,9 @@ def test_what_cannot_be_compared_is_refused(wrong, story):
         compare(shipped(), **options)
 
 
-def test_a_real_conversation():
+def test_a_real_conversation(annotated_chat):
     """What holds for a conversation that we wrote would not hold for one that happened."""
-    if not IRC.exists():
-        pytest.skip(f"the annotated chat is not on this machine ({IRC.name}); set ANTIPHON_DATA to the folder that holds irc/")
-    comparison = compare(load(IRC, limit=300), loss=0.02, rate=10.0)
+    comparison = compare(load(annotated_chat, limit=300), loss=0.02, rate=10.0)
     assert comparison.ok, {result.order: result.broken for result in comparison.results}
     assert comparison["unordered"].violations["parent_before_child"] > 0
     assert comparison["semantic"].hold_back.held < comparison["causal"].hold_back.held

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,6 @@ import pytest
 from antiphon.errors import BadFile, InvalidOption
 from antiphon.sim import conversation
 from antiphon.sim.conversation import Line, load, shipped
-
-ROOT = Path(__file__).parents[2]
-IRC = Path(os.environ.get("ANTIPHON_DATA", ROOT.parent / "shared" / "data")) / "irc" / "messages.jsonl.gz"
 
 
 def row(id: str, author: str | None = "ana", parents: tuple[str, ...] = (), text: str = "hello", **more: object) -> str:
@@ -164,11 +160,9 @@ def test_the_shipped_conversation_is_a_real_one():
     assert sum(1 for line in talk.lines for parent in line.parents if place[line.id] - place[parent] > 1) > 60, "threads interleave"
 
 
-def test_the_annotated_chat_is_read_whole():
+def test_the_annotated_chat_is_read_whole(annotated_chat):
     """Results on real conversations would silently rest on a part of the data."""
-    if not IRC.exists():
-        pytest.skip(f"the annotated chat is not on this machine ({IRC.name}); set ANTIPHON_DATA to the folder that holds irc/")
-    talk = load(IRC)
+    talk = load(annotated_chat)
     assert len(talk.lines) + talk.skipped == 70_607
     assert talk.skipped == 8_290
     assert talk.dropped_parents < 100

@@ -1,1 +1,1 @@
-"""The nouns: ids, batches and the other frames, views, ranges, clocks, the codec, options. No behaviour over time."""
+"""The nouns: ids, batches and the other frames, events, views, ranges, the codec, options. No behaviour over time."""

@@ -1,6 +1,6 @@
 """A set of numbers kept as sorted, disjoint, non-touching ranges `[low, high]`.
 
-This is the ordering list of semantic order (per sender, what was delivered) and the memory of a stream (what arrived). Numbers
+This is the memory of a stream, and the ordering list of semantic order: per sender, what has come in. Numbers
 that come in order cost O(1) and one range; otherwise O(log m) to find and a memmove to insert, for m ranges.
 """
 

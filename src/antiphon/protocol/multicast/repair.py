@@ -28,6 +28,7 @@ _DOUBLINGS = 16
 """How often the pause between requests is doubled at most, whatever `nack_max_s` says."""
 _SENDER_ALONE = 2
 """Up to this attempt the sender's own answer is enough."""
+_LOOKS = 16
 _ANSWERS_LIMIT = 4_096
 """Frames that wait to be sent as an answer, and answers remembered."""
 
@@ -206,7 +207,9 @@ class Repair:
                 del self._answers[key]
                 self._send(self.streams[key[0]], key[1], key[2], None)
         if self._answers:
-            self._answer_timer = self.context.timers.at(min(self._answers.values())[0], self._answer_due)
+            # A look goes over all that is planned, so there are only a few looks in the time over which answers are spread.
+            soonest = now + self.settings.repair_s / _LOOKS
+            self._answer_timer = self.context.timers.at(max(min(self._answers.values())[0], soonest), self._answer_due)
 
     def _send(self, stream: Stream, first: int, part: int, to: MemberId | None) -> None:
         _, wires = stream.frames.get(first, (0, ()))
