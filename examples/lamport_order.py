@@ -47,10 +47,10 @@ class Lamport(Ordering):
         self._sent = 0
         self._begin(context.view, context.cut)
 
-    def _begin(self, view: View, cut: dict[MemberId, int]) -> None:
+    def _begin(self, view: View, starts: dict[MemberId, int]) -> None:
         kept, members = self._next_by_sender, view.members
         self._rank_by_member = {member: rank for rank, member in enumerate(members)}
-        self._next_by_sender = {member: kept.get(member, cut.get(member, 0) + 1) for member in members}
+        self._next_by_sender = {member: starts[member] + 1 if member in starts else kept.get(member, 1) for member in members}
         self._own_delivered = self._next_by_sender[self.context.me] - 1
         self._early_by_sender: dict[MemberId, dict[int, Delivery]] = {member: {} for member in members}
         self._line: list[tuple[int, int, int, Delivery]] = []
@@ -150,13 +150,13 @@ class Lamport(Ordering):
     def own_delivered(self) -> int:
         return self._own_delivered
 
-    def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
+    def on_view(self, view: View, previous: View, starts: dict[MemberId, int]) -> None:
         """All survivors have the same messages in line, so all deliver them in the same order. What is early waits for a message
         that no survivor holds: all drop it alike."""
         while self._line:
             self._deliver_first()
         self.context.drops["lost_predecessor"] += self._held
-        self._begin(view, cut)
+        self._begin(view, starts)
 
     def why(self, message: MessageId) -> Why | None:
         sender, seqno = message

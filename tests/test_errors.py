@@ -17,6 +17,9 @@ EXAMPLES = [
     errors.BadFile("story.txt", 7, "there is no member x"),
     errors.BadFrame("malformed"),
     errors.WouldBlock("the view is changing"),
+    errors.NoQuorum(2, 5),
+    errors.NotAMember("ana#1"),
+    errors.JoinFailed("trip", "nobody answered"),
 ]
 
 

@@ -10,7 +10,10 @@
     ├── PeerError            a peer's fault: counted and dropped, never raised into an event loop
     │   └── BadFrame         bytes that are not a frame; `reason` is the name of the counter
     └── WorldError           nobody's fault: wait, retry, or give up
-        └── WouldBlock       no credit now: wait for `Writable`, or use the call that waits
+        ├── WouldBlock       no credit now: wait for `Writable`, or use the call that waits
+        ├── NoQuorum         this side of a partition has no majority: wait until it has, or give up
+        ├── NotAMember       the receiver of a private message is not in the view
+        └── JoinFailed       a group could not be found or joined in time, or refused
 """
 
 from __future__ import annotations
@@ -81,3 +84,21 @@ class WouldBlock(WorldError):
     def __init__(self, why: str) -> None:
         super().__init__(f"{why}: wait for Writable and send again")
         self.why = why
+
+
+class NoQuorum(WorldError):
+    def __init__(self, here: int, of: int) -> None:
+        super().__init__(f"{here} of {of} members are on this side of a partition, which is no majority: wait until the network heals")
+        self.here, self.of = here, of
+
+
+class NotAMember(WorldError):
+    def __init__(self, member: object) -> None:
+        super().__init__(f"{member} is not in the view: look at `view` for who is")
+        self.member = member
+
+
+class JoinFailed(WorldError):
+    def __init__(self, group: object, why: str) -> None:
+        super().__init__(f"cannot join {group}: {why}")
+        self.group, self.why = group, why

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.cli.main import BROKEN, OK, main
+from antiphon.cli.main import BROKEN, OK, UNUSABLE, main
 from antiphon.model.frames import Batch
 from antiphon.protocol.registry import ORDERS
 from antiphon.protocol.stage import Ordering
@@ -66,6 +66,25 @@ def test_a_group_without_repair_can_be_swarmed_too(capsys: pytest.CaptureFixture
     """The kind of multicast that loses messages on purpose could not be tried at all."""
     assert main([*RUN, "--seeds", "0:40", "--order", "semantic", "--multicast", "besteffort", "--faults", "loss"]) == OK
     assert json.loads(capsys.readouterr().out)["seeds"] == 40
+
+
+def test_both_kinds_of_worlds_are_swarmed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who does not know that there are two kinds would test one of them only."""
+    told = {}
+    for kind in ([], ["--kind", "views"], ["--kind", "nodes"]):
+        assert main([*RUN, "--seeds", "0:4", "--order", "fifo", "--faults", "loss", *kind]) == OK
+        told["".join(kind[1:])] = json.loads(capsys.readouterr().out)["frames"]
+    assert len(set(told.values())) == 3, "the mixture is neither of its parts"
+
+
+def test_what_makes_no_sense_for_a_kind_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A policy for partitions, or a fault, that is silently ignored would be a swarm that tests nothing."""
+    assert main([*RUN, "--kind", "sheep"]) == UNUSABLE
+    assert "views or nodes" in capsys.readouterr().err
+    assert main([*RUN, "--partitions", "majority"]) == UNUSABLE
+    assert "add --kind nodes" in capsys.readouterr().err
+    assert main([*RUN, "--kind", "views", "--faults", "partition"]) == UNUSABLE
+    assert "add --kind nodes" in capsys.readouterr().err
 
 
 def test_an_interrupted_swarm_goes_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from antiphon.errors import BadFrame
 from antiphon.model import codec
-from antiphon.model.frames import KINDS, Batch, Digest, Fragment, Frame, Nack, Record
+from antiphon.model.codec import Frame
+from antiphon.model.frames import KINDS, Batch, Digest, Fragment, Nack, Record
 from antiphon.model.ids import GroupId, MemberId, MessageId
 
 GROUP, ANA, BOB = GroupId("trip#1"), MemberId("ana#1"), MemberId("bob#2")

@@ -9,7 +9,8 @@ import pytest
 
 from antiphon.errors import InvalidOption
 from antiphon.model import codec
-from antiphon.model.frames import Batch, Digest, Fragment, Frame, Nack, Record
+from antiphon.model.codec import Frame
+from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
 from antiphon.model.ids import GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.view import View

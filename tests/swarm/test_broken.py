@@ -121,7 +121,7 @@ def test_an_ordering_that_breaks_its_promise_is_caught(
     monkeypatch.setitem(PROMISES, "broken", PROMISES[promises])
     summary = swarm("broken", "reliable", ("loss", "reordering"))
     assert any(seen in failure.broken for failure in summary.failures), str(summary)
-    assert "antiphon sim swarm --order broken" in str(summary)
+    assert "antiphon sim swarm --kind views --order broken" in str(summary)
 
 
 def test_an_ordering_that_forgets_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_an_error_in_a_protocol_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -
 def test_members_that_send_frames_on_for_ever_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """One seed in which frames beget frames would take all memory and time, and nobody would learn which seed it was."""
     monkeypatch.setitem(MULTICASTS, "broken", Echo)
-    monkeypatch.setattr("antiphon.sim.swarm.run.FRAMES_LIMIT", 5_000)
+    monkeypatch.setattr("antiphon.sim.swarm.view_run.FRAMES_LIMIT", 5_000)
     outcome = run_seed(Case(seed=3, multicast="broken", faults=()))
     assert "more than 5,000 frames" in outcome.error
     assert outcome.frames < 5_000 * 7

@@ -34,6 +34,30 @@ FOUND = {
     ),
 }
 
+FOUND_AMONG_NODES = {
+    "a minority that was stopped, and had heard the others again, sent no beacon and answered none: the sides never met": Case(
+        seed=41, kind="nodes", order="fifo", multicast="tree", partitions="majority"
+    ),
+    "two who followed each other at one address: the second got the private messages of the first, and none of its own": Case(
+        seed=119, kind="nodes", order="semantic", multicast="tree", delivery="safe", partitions="majority"
+    ),
+    "own messages that all held, and nobody had delivered, were forgotten and could not be sent again in the next view": Case(
+        seed=82, kind="nodes", order="causal", multicast="flood", delivery="safe"
+    ),
+    "a node that knew only a dead member of the group asked it, and it alone, for ever": Case(
+        seed=191, kind="nodes", order="fifo", multicast="tree"
+    ),
+    "the only one who had caught up left, and with it what the others had sent and counted on getting from it": Case(
+        seed=256, kind="nodes", order="fifo", delivery="safe"
+    ),
+    "a message sent while its sender was catching up was delivered by others, and sent again when its sender was alone: two epochs": Case(
+        seed=260, kind="nodes", order="unordered", multicast="flood", delivery="safe"
+    ),
+    "alone, a member put messages into a total order although what they followed was missing": Case(
+        seed=138, kind="nodes", order="total", delivery="safe"
+    ),
+}
+
 
 def as_it_was(case: Case) -> Outcome:
     return run_seed(case, Weather.of(case, rough=False))
@@ -51,3 +75,10 @@ def test_the_seed_is_good_in_the_weather_of_today_too(story: str) -> None:
     """The command that replays a seed would show a failure that this suite does not know."""
     outcome = run_seed(FOUND[story])
     assert outcome.ok, f"{story}: {outcome}\n{replay_command(FOUND[story])}"
+
+
+@pytest.mark.parametrize("story", FOUND_AMONG_NODES)
+def test_what_was_found_among_nodes_stays_mended(story: str) -> None:
+    """What went wrong among nodes once would go wrong again."""
+    outcome = run_seed(FOUND_AMONG_NODES[story])
+    assert outcome.ok, f"{story}: {outcome}\n{replay_command(FOUND_AMONG_NODES[story])}"

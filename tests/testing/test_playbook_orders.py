@@ -126,13 +126,14 @@ def test_total_goes_on_without_its_sequencer() -> None:
     assert seen == {("A1", "B1", "C1")}
 
 
-def test_total_puts_causes_first_when_its_sequencer_dies() -> None:
-    """The sequencer may have answered a message whose place it told nobody: survivors must not see the answer first."""
+def test_total_leaves_out_what_its_dead_sequencer_may_have_answered() -> None:
+    """The sequencer may have answered a message whose place it told nobody: survivors cannot tell which, and must not see the answer
+    without it."""
     for arrival in permutations([batch("C", 1), batch("A", 1, stamp=[1])]):
         book = play("total", me="B")
         for frame in arrival:
             book = book >> got(frame) << nothing()
-        book >> view("B", "C", "D") << delivers("C1", "A1")
+        book >> view("B", "C", "D") << delivers("C1") << drops("lost_predecessor")
 
 
 def test_total_drops_what_follows_a_message_that_is_lost() -> None:

@@ -1,16 +1,23 @@
-"""`antiphon bench`: what this machine can do."""
+"""`antiphon bench`: what this machine can do, and what a group costs."""
 
 from __future__ import annotations
 
 import itertools
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from antiphon.cli import arguments, terminal
 
-app = typer.Typer(help="Measure the core on this machine: its speed, and what it costs when very many messages wait.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from antiphon.bench.membership import Cost, Growth
+
+app = typer.Typer(
+    help="Measure the core on this machine: its speed, and what it costs when very many messages wait. And count what a group of "
+    "any size costs its members.",
+    no_args_is_help=True,
+)
 
 
 @app.command()
@@ -68,6 +75,82 @@ def semantic(
     for row in rows:
         table.add_row(str(row["shape"]), f"{row['small_ns_per_message']:,}", f"{row['large_ns_per_message']:,}", f"{row['ratio']:.2f}")
     terminal.out.print(table)
+
+
+@app.command()
+def membership(
+    members: Annotated[str, typer.Option(metavar="SIZES", help="The sizes of the groups, with commas between them.")] = "10,50,100,200",
+    json: arguments.Json = False,
+) -> None:
+    """What it costs to be in a group: frames and bytes per member, while views form, somebody joins or dies, and nothing happens.
+
+    Everything is counted in the simulator, on a network that loses nothing, so the numbers are the same on every machine. The second table
+    says by which power of the group's size each of them grows. `--json` also says which kinds of frames they are, and how long it took
+    in virtual time. The sizes of the default take about two minutes."""
+    from antiphon.bench import membership as bench_membership
+
+    sizes = _sizes(members, bench_membership.LARGEST)
+    with terminal.progress("counting") as advance:
+        costs = list(bench_membership.costs(sizes, advance))
+    growth, histories = bench_membership.growth(costs), list(bench_membership.costs_of_history(bench_membership.HISTORIES))
+    if json:
+        terminal.print_json({"costs": costs, "growth": growth, "histories": histories})
+        return
+    terminal.out.print(_table_of_costs(costs))
+    if len(sizes) > 1:
+        terminal.out.print("Grows by this power of the group's size (0: not at all, 1: as the group does, 2: as its square):")
+        terminal.out.print(_table_of_growth(growth))
+    for cost in histories:
+        each = cost.bytes / cost.frames
+        terminal.out.print(
+            f"An idle minute of {cost.members} members after {cost.messages:,} messages: {cost.frames:,.0f} frames per member, "
+            f"{', '.join(cost.kinds)} and nothing else, of {each:.0f} B each."
+        )
+
+
+def _sizes(text: str, largest: int) -> tuple[int, ...]:
+    """`10,50` is a group of 10 and one of 50; sorted, each once."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and len(word) <= 6 for word in words):
+        raise arguments.refused("--members", text, "write numbers with commas between them, for example 10,50,100")
+    sizes = tuple(sorted({int(word) for word in words}))
+    if sizes[0] < 3 or sizes[-1] > largest:
+        raise arguments.refused("--members", text, f"a group that is counted has from 3 to {largest:,} members")
+    return sizes
+
+
+_EVENTS = {
+    "found": "all come, by name",
+    "gather": "one creates, all join",
+    "join": "one more joins",
+    "crash": "one dies",
+    "digests": "idle minute: digests",
+    "idle": "idle minute: all else",
+}
+
+
+def _table_of_costs(costs: list[Cost]) -> Table:
+    table = Table("per member, in a group of")
+    for heading in ("frames", "the most", "bytes", "the most"):
+        table.add_column(heading, justify="right")
+    for what, title in _EVENTS.items():
+        table.add_section()
+        table.add_row(f"[bold]{title}")
+        for cost in costs:
+            if cost.what == what:
+                figures = (f"{cost.frames:,.1f}", f"{cost.most_frames:,}", f"{cost.bytes:,.0f}", f"{cost.most_bytes:,}")
+                table.add_row(f"{cost.members:,}", *figures)
+    return table
+
+
+def _table_of_growth(growth: list[Growth]) -> Table:
+    table = Table("")
+    for heading in ("frames", "the most", "bytes", "the most"):
+        table.add_column(heading, justify="right")
+    for row in growth:
+        powers = (row.frames, row.most_frames, row.bytes, row.most_bytes)
+        table.add_row(_EVENTS[row.what], *("" if power is None else f"{power:.2f}" for power in powers))
+    return table
 
 
 def _figures(row: dict[str, object]) -> tuple[str, str, str, str]:

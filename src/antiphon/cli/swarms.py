@@ -1,7 +1,8 @@
 """`antiphon sim swarm`: many worlds, each from one seed, each judged by the oracles.
 
-What a flag leaves open is spread over the seeds: every order, every multicast that repairs, both deliveries, mixed faults. The command
-that is printed for a failing seed leaves nothing open, so it replays exactly that world.
+What a flag leaves open is spread over the seeds: both kinds of worlds, every order, every multicast that repairs, both deliveries, both
+policies for partitions, mixed faults. The command that is printed for a failing seed leaves nothing open, so it replays exactly that
+world.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import typer
 from antiphon.cli import arguments, terminal
 from antiphon.cli.main import BROKEN
 from antiphon.protocol.registry import MULTICASTS, ORDERS
-from antiphon.sim.swarm import FAULTS, Case, Outcome, Summary, campaign, default_cases, replay_command
+from antiphon.sim.swarm import FAULTS, KINDS, NODE_FAULTS, Case, Outcome, Summary, campaign, default_cases, replay_command
 from antiphon.sim.swarm import load as load_file
 
 JOBS_LIMIT = 256
@@ -27,6 +28,15 @@ def swarm(
     seeds: Annotated[
         str, typer.Option(metavar="FIRST:END", help="The seeds to run, END not included; each is a world of its own.")
     ] = "0:100",
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="views: groups whose views are given to them; nodes: they find each other and agree on views themselves. Without it "
+            "even seeds are the one, odd seeds the other.",
+            autocompletion=lambda: list(KINDS),
+        ),
+    ] = None,
     order: Annotated[
         str | None,
         typer.Option(metavar="NAME", help=f"One order for all seeds: {', '.join(ORDERS)}.", autocompletion=lambda: list(ORDERS)),
@@ -38,16 +48,29 @@ def swarm(
         ),
     ] = None,
     members: Annotated[
-        int | None, typer.Option(metavar="COUNT", help="Members of each group, 2 … 64; without it each seed draws 2 … 12.")
+        int | None, typer.Option(metavar="COUNT", help="Members of each group, 2 … 64; without it each seed draws up to 12.")
     ] = None,
     faults: Annotated[
-        str, typer.Option(metavar="LIST", help=f"Any of {','.join(FAULTS)} with commas between; none; or mix, a draw per seed.")
+        str,
+        typer.Option(
+            metavar="LIST",
+            help=f"Any of {','.join(FAULTS)}, and for nodes {','.join(NODE_FAULTS[len(FAULTS) :])}, with commas between; none; or mix, "
+            "a draw per seed.",
+        ),
     ] = "mix",
     delivery: Annotated[
         str | None, typer.Option(metavar="NAME", help="agreed or safe, for all seeds.", autocompletion=lambda: ["agreed", "safe"])
     ] = None,
+    partitions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="continue or majority: which side of a split network goes on; for nodes.",
+            autocompletion=lambda: ["continue", "majority"],
+        ),
+    ] = None,
     messages: Annotated[
-        int | None, typer.Option(metavar="COUNT", help="Messages of each conversation; without it each seed draws 30 … 120.")
+        int | None, typer.Option(metavar="COUNT", help="Messages of each conversation; without it each seed draws up to 120.")
     ] = None,
     load: Annotated[
         list[Path] | None,
@@ -72,7 +95,12 @@ def swarm(
         load_file(file)
     if order is not None and order not in ORDERS:
         raise arguments.refused("--order", order, f"choose one of {', '.join(ORDERS)}, or bring your own with --load FILE")
-    given = {"order": order, "multicast": multicast, "members": members, "delivery": delivery, "messages": messages}
+    if kind is not None and kind not in KINDS:
+        raise arguments.refused("--kind", kind, f"choose {' or '.join(KINDS)}, or leave it out for both")
+    if partitions is not None and kind != "nodes":
+        raise arguments.refused("--partitions", partitions, "only nodes make their views themselves; add --kind nodes")
+    given: dict[str, object] = {"order": order, "multicast": multicast, "members": members, "delivery": delivery, "messages": messages}
+    given["partitions"] = partitions
     fixed: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if multicast == "besteffort":
         if order is None:
@@ -82,7 +110,7 @@ def swarm(
         fixed["faults"] = () if faults == "none" else tuple(word.strip() for word in faults.split(","))
     if not 0 <= jobs <= JOBS_LIMIT:
         raise arguments.refused("--jobs", jobs, f"choose 1 to {JOBS_LIMIT}, or 0 for one per processor")
-    cases = [msgspec.structs.replace(case, **fixed) for case in default_cases(arguments.seeds(seeds))]
+    cases = [msgspec.structs.replace(case, **fixed) for case in default_cases(arguments.seeds(seeds), kind)]
     try:
         summary = work(cases, jobs, resume, files)
     except KeyboardInterrupt:

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from antiphon.debugger.words import Word, quote
+from antiphon.model.control import CONTROL_KINDS
 from antiphon.model.frames import KINDS
 
 Point: TypeAlias = Literal["out", "in"]
@@ -77,4 +78,4 @@ def _name(name: str) -> str:
     return quote(name) if " " in name or '"' in name or name in ("from", "to", "out", "in") else name
 
 
-_KIND_WORDS = {kind: kind for kind in KINDS.values()} | {"frames": ANY_KIND, "frame": ANY_KIND}
+_KIND_WORDS = {kind: kind for kind in (KINDS | CONTROL_KINDS).values()} | {"frames": ANY_KIND, "frame": ANY_KIND}

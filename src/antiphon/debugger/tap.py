@@ -17,16 +17,16 @@ from antiphon.debugger.rule import Rule
 from antiphon.errors import BadFrame
 from antiphon.model import codec
 from antiphon.model.frames import Batch, Fragment
-from antiphon.model.ids import MemberId, MessageId, name_of
+from antiphon.model.ids import Address, MemberId, MessageId, name_of
 
 HELD_LIMIT = 10_000
 
 
 class Passage(NamedTuple):
-    """A frame on its way from one member to another."""
+    """A frame on its way from one member, or node, to another."""
 
-    source: MemberId
-    destination: MemberId
+    source: MemberId | Address
+    destination: MemberId | Address
     kind: str
     wire: bytes
 

@@ -6,21 +6,25 @@ else comes out of it, whatever the bytes. Cost: 0.6 µs for a batch of one, 2.4 
 
 from __future__ import annotations
 
+from typing import TypeAlias
+from zlib import crc32
+
 import msgspec
 
-from antiphon.errors import BadFrame
-from antiphon.model.frames import KINDS, NAMED_LIMIT, NAMES_LIMIT, Batch, Fragment, Frame
+from antiphon.errors import BadFrame, InvalidOption
+from antiphon.model.control import CONTROL_KINDS, Control
+from antiphon.model.frames import FRAME_LIMIT, KINDS, MESSAGE_LIMIT, NAMED_LIMIT, NAMES_LIMIT, Batch, DataFrame, Fragment
+
+__all__ = ["FRAME_LIMIT", "MESSAGE_LIMIT", "VERSION", "Frame", "checksum", "decode", "encode", "kind_of"]
 
 VERSION = 1
-FRAME_LIMIT = 1 << 20
-"""The largest frame that is looked at, in bytes."""
-MESSAGE_LIMIT = 64 << 20
-"""The largest message that fragments may add up to, in bytes."""
+Frame: TypeAlias = DataFrame | Control
 
 _PREFIX = bytes([VERSION])
 _INDEXES_BELOW = [bytes(range(count)) for count in range(NAMED_LIMIT + 1)]
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Frame).decode
+_KINDS = KINDS | CONTROL_KINDS
 
 
 def encode(frame: Frame) -> bytes:
@@ -35,10 +39,12 @@ def decode(wire: bytes, limit: int = FRAME_LIMIT) -> Frame:
         raise BadFrame("unknown_version")
     try:
         frame: Frame = _decode(memoryview(wire)[1:])
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, InvalidOption):
         raise BadFrame("malformed") from None
     if type(frame) is Batch:
         if (frame.parents is not None or frame.after is not None) and not _names_well(frame):
+            raise BadFrame("malformed")
+        if frame.guests is not None and not all(frame.first <= seqno <= frame.last for seqno in frame.guests):
             raise BadFrame("malformed")
     elif type(frame) is Fragment and frame.index >= frame.count:
         raise BadFrame("malformed")
@@ -58,7 +64,12 @@ def _names_well(batch: Batch) -> bool:
     )
 
 
+def checksum(positions: list[int]) -> int:
+    """What stands for a list of numbers in a short digest; two lists that differ have the same one once in four thousand million times."""
+    return crc32(_encode(positions))
+
+
 def kind_of(wire: bytes) -> str:
     """The word for a frame's kind (`data`, `record`, …) without decoding it; `unknown` for anything else."""
     # Byte 1 is the array's length (every frame has fewer than 16 fields), byte 2 the tag.
-    return KINDS.get(wire[2], "unknown") if len(wire) > 2 and wire[0] == VERSION else "unknown"
+    return _KINDS.get(wire[2], "unknown") if len(wire) > 2 and wire[0] == VERSION else "unknown"

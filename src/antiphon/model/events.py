@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from antiphon.model.control import GroupInfo, Holdings
 from antiphon.model.frames import Batch
-from antiphon.model.ids import MessageId
+from antiphon.model.ids import GroupId, MemberId, MessageId
 from antiphon.model.view import View
 
 Delivery: TypeAlias = tuple[Batch, int, int]
@@ -25,18 +26,122 @@ class Orphaned(Struct, frozen=True):
     missing: tuple[MessageId, ...]
 
 
+class Recovered(Struct, frozen=True):
+    """Messages `low … high` of `batch` are delivered late: they were sent on another side of a partition, or before this member came.
+    Everything that was delivered here meanwhile is concurrent to them or older."""
+
+    batch: Batch
+    low: int
+    high: int
+
+
 class Installed(Struct, frozen=True):
-    """`view` is now the group; every delivery before this event belongs to `previous`."""
+    """`view` is now the group; every delivery before this event belongs to `previous` (None: this is the member's first). More than one
+    of `sides`, the members that come from one old view each, is a merge: the messages of the other sides follow."""
 
     view: View
-    previous: View
+    previous: View | None
+    sides: tuple[tuple[MemberId, ...], ...] = ()
 
 
 class Writable(Struct, frozen=True):
     """A send that was refused would be accepted now."""
 
 
-Event: TypeAlias = Delivery | Orphaned | Installed | Writable
+class Stabilised(Struct, frozen=True):
+    """Every member has installed `view`, and caught up in it."""
+
+    view: View
+
+
+class Gap(Struct, frozen=True):
+    """These messages were sent while this member was elsewhere, and nobody keeps them any more: flat ranges by sender."""
+
+    lost: Holdings
+
+
+class Synchronised(Struct, frozen=True):
+    """This member has caught up: what follows is of its view."""
+
+    view: View
+
+
+class NoMajority(Struct, frozen=True):
+    """This side of a partition is stopped until it meets a majority again."""
+
+    view: View
+
+
+class Departed(Struct, frozen=True):
+    """This member is out of the group for good. `reason` is `left`, or why it could not come in or stay."""
+
+    reason: str
+
+
+class PrivateMessage(Struct, frozen=True):
+    """A message to this member alone. `kind` is `say`, `ask` (answer with `question`) or `reply` (to the own `question`)."""
+
+    sender: MemberId
+    data: bytes
+    kind: str = "say"
+    question: int = 0
+
+
+class Undelivered(Struct, frozen=True):
+    """The receiver of an accepted private message is no longer in the view and had not acknowledged it (an `ask`: not replied to it).
+    What was under way may still have reached it."""
+
+    to: MemberId
+    number: int
+    kind: str = "say"
+    question: int = 0
+
+
+class StateWanted(Struct, frozen=True):
+    """A newcomer asks for the application's state as it is at this point of the events: answer with `provide_state`."""
+
+    snapshot: int
+
+
+class StateArrived(Struct, frozen=True):
+    """The application's state before everything that follows."""
+
+    state: bytes
+
+
+class Discovered(Struct, frozen=True):
+    """A group this node had not heard of: join it, or reject it."""
+
+    info: GroupInfo
+
+
+class Vanished(Struct, frozen=True):
+    """A group that this node had heard of has ended."""
+
+    group: GroupId
+
+
+class NameServerAnswer(Struct, frozen=True):
+    """What came of asking a node for the groups it knows: them, its refusal, or (with a `reason`) no whole answer in time."""
+
+    question: int
+    groups: tuple[GroupInfo, ...]
+    refused: bool = False
+    reason: str = ""
+
+
+class GuestRefused(Struct, frozen=True):
+    """An outsider's messages after `taken` will not be taken by the open group. `why` says what to do."""
+
+    group: GroupId
+    taken: int
+    why: str
+
+
+Event: TypeAlias = (
+    Delivery | Orphaned | Recovered | Installed | Writable | Stabilised | Gap | Synchronised | NoMajority | Departed | PrivateMessage
+    | Undelivered | StateWanted | StateArrived | Discovered | Vanished | NameServerAnswer | GuestRefused
+)  # fmt: skip
 
 
 class Why(Struct, frozen=True):

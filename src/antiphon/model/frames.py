@@ -9,7 +9,7 @@ messages, never batches, so a batch may be delivered in parts.
 | Batch    | 1   | a sender             | messages `first … last`, their parents, the order's stamp       |
 | Fragment | 2   | a sender             | one part of a message that is too large for a frame             |
 | Record   | 3   | the ordering stage   | numbers `first … last` of the ordering's own stream (total order) |
-| Digest   | 4   | every member         | how far it has each stream of the view                          |
+| Digest   | 4   | every member         | how far it has each stream of the view, or that nothing is new  |
 | Nack     | 5   | a member with a gap  | what it misses                                                  |
 
 Batches, fragments and records are **sequenced**: they lie in a stream, are repaired byte for byte, and are kept until every
@@ -26,6 +26,10 @@ from msgspec import Meta, Struct
 from antiphon.model.ids import GroupId, MemberId, MessageId
 
 SEQNO_LIMIT = 1 << 62
+FRAME_LIMIT = 1 << 20
+"""The largest frame that is looked at, in bytes."""
+MESSAGE_LIMIT = 64 << 20
+"""The largest message that fragments may add up to, in bytes."""
 Number = Annotated[int, Meta(ge=0, le=SEQNO_LIMIT)]
 Seqno = Annotated[int, Meta(ge=1, le=SEQNO_LIMIT)]
 
@@ -60,6 +64,8 @@ class Batch(Struct, array_like=True, tag=1, frozen=True, gc=False):
     named: Annotated[tuple[MemberId, ...], Meta(max_length=NAMED_LIMIT)] = ()
     whose: bytes = b""
     after: dict[int, list[tuple[Number, Seqno]]] | None = None
+    guests: dict[int, tuple[MemberId, Seqno]] | None = None
+    """In open groups: a seqno to the outsider whose message it is, and the outsider's own number for it."""
 
     @classmethod
     def compose(
@@ -73,11 +79,14 @@ class Batch(Struct, array_like=True, tag=1, frozen=True, gc=False):
         stamp: Stamp = None,
         sent_at: float = 0.0,
         after: Mapping[int, Sequence[MessageId]] | None = None,
+        guests: Mapping[int, tuple[MemberId, int]] | None = None,
     ) -> Batch:
-        """A batch from the messages that its messages answer (`parents`, one entry each) and follow (`after`, by seqno)."""
+        """A batch from the messages that its messages answer (`parents`, one entry each) and follow (`after`, by seqno), and from the
+        outsiders whose messages they are (`guests`, by seqno)."""
         payloads = tuple(payloads)
+        outsiders = dict(guests) if guests else None
         if not after and (parents is None or not any(parents)):
-            return cls(group, sender, view, first, payloads, None, stamp, sent_at)
+            return cls(group, sender, view, first, payloads, None, stamp, sent_at, guests=outsiders)
         index_by_member: dict[MemberId, int] = {}
 
         def index(member: MemberId) -> int:
@@ -87,7 +96,7 @@ class Batch(Struct, array_like=True, tag=1, frozen=True, gc=False):
         whose = bytes(0 if parent is None else index(parent[0]) for parent in parents)
         numbers = tuple(0 if parent is None else parent[1] for parent in parents)
         also = {seqno: [(index(name[0]), name[1]) for name in names] for seqno, names in after.items()} if after else None
-        return cls(group, sender, view, first, payloads, numbers, stamp, sent_at, tuple(index_by_member), whose, also)
+        return cls(group, sender, view, first, payloads, numbers, stamp, sent_at, tuple(index_by_member), whose, also, outsiders)
 
     @property
     def last(self) -> int:
@@ -132,7 +141,7 @@ class Record(Struct, array_like=True, tag=3, frozen=True, gc=False):
 
 class Digest(Struct, array_like=True, tag=4, frozen=True, gc=False):
     """How far `member` has the streams of the view from number `start` on: without a gap (`have`), and its highest (`tops`; None
-    when equal)."""
+    when equal). Who has said so and has nothing new to say leaves `have` empty: `check` stands for its positions in all streams."""
 
     group: GroupId
     member: MemberId
@@ -140,10 +149,12 @@ class Digest(Struct, array_like=True, tag=4, frozen=True, gc=False):
     have: list[Number]
     tops: list[Number] | None = None
     start: Number = 0
+    check: Number = 0
 
 
 class Nack(Struct, array_like=True, tag=5, frozen=True, gc=False):
-    """What `member` misses: `(stream, low, high, attempt)`, and of half-arrived messages `(stream, seqno, indexes, attempt)`."""
+    """What `member` misses: `(stream, low, high, attempt)`, and of half-arrived messages `(stream, seqno, indexes, attempt)`. One that
+    asks for nothing asks for a whole digest."""
 
     group: GroupId
     member: MemberId
@@ -152,7 +163,7 @@ class Nack(Struct, array_like=True, tag=5, frozen=True, gc=False):
     parts: list[tuple[int, Seqno, list[int], int]] = []
 
 
-Frame: TypeAlias = Batch | Fragment | Record | Digest | Nack
+DataFrame: TypeAlias = Batch | Fragment | Record | Digest | Nack
 Sequenced: TypeAlias = Batch | Fragment | Record
 
 KINDS: dict[int, str] = {1: "data", 2: "fragment", 3: "record", 4: "digest", 5: "nack"}

@@ -16,6 +16,8 @@ from antiphon.errors import InvalidName
 
 MemberId = NewType("MemberId", str)
 GroupId = NewType("GroupId", str)
+Address = NewType("Address", str)
+"""Where a node is, as its transport spells it."""
 
 NAME_LIMIT = 64
 ID_LIMIT = NAME_LIMIT + 17

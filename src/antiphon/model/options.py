@@ -9,22 +9,33 @@ from __future__ import annotations
 from msgspec import Struct
 
 from antiphon.errors import InvalidOption
-from antiphon.model.codec import FRAME_LIMIT, MESSAGE_LIMIT
-from antiphon.model.frames import BATCH_LIMIT
+from antiphon.model.frames import BATCH_LIMIT, FRAME_LIMIT, MESSAGE_LIMIT
 
 
 class GroupOptions(Struct, frozen=True, kw_only=True):
-    """The group's contract. `window` bounds what a sender may have on its way that some member does not hold yet."""
+    """The group's contract. `window` bounds what a sender may have on its way that some member does not hold yet. `partitions` says
+    which side of a split goes on (`continue`: every side; `majority`: only one). `open` lets outsiders send. `slow` says what becomes
+    of a member that holds the others up: they wait (`block`), or it is put out of the view after `slow_s` (`evict`)."""
 
     order: str = "fifo"
     multicast: str = "reliable"
     delivery: str = "agreed"
     fanout: int = 2
     window: int = 8_192
+    partitions: str = "continue"
+    open: bool = False
+    slow: str = "block"
+    slow_s: float = 10.0
 
     def __post_init__(self) -> None:
         if self.delivery not in ("agreed", "safe"):
             raise InvalidOption("delivery", self.delivery, "choose 'agreed' or 'safe'")
+        if self.partitions not in ("continue", "majority"):
+            raise InvalidOption("partitions", self.partitions, "choose 'continue' or 'majority'")
+        if self.slow not in ("block", "evict"):
+            raise InvalidOption("slow", self.slow, "choose 'block' or 'evict'")
+        if not 0 < self.slow_s < float("inf"):
+            raise InvalidOption("slow_s", self.slow_s, "give a number of seconds above 0")
         if self.fanout < 1:
             raise InvalidOption("fanout", self.fanout, "a tree needs at least one child per member")
         if self.window < 1:
@@ -60,9 +71,46 @@ class Settings(Struct, frozen=True, kw_only=True):
     parent_s: float = 1.0
     """How long a message may wait for a parent, once to twice, before the parent is asked for (`besteffort`: is given up as lost)."""
 
+    suspect_s: float = 2.5
+    """Silence after which a member is asked whether it lives; with `probe_s` and `probes` this is the time in which a crash is seen."""
+    probe_s: float = 0.5
+    """How long an answer to that may take."""
+    probes: int = 3
+    """How often it is asked, directly and through others, before it is taken for dead."""
+    gather_s: float = 0.05
+    """How long a change waits for others that could be made with it."""
+    change_s: float = 3.0
+    """How long a change waits for a participant that does not answer before it goes on without it."""
+    settle_s: float = 2.0
+    """How long a join waits for a view that is not stable yet."""
+    join_s: float = 30.0
+    """How long a join looks for a group and asks to be let in before it fails."""
+    retry_s: float = 0.25
+    """After how long an answer that did not come is asked for again."""
+    seek_s: float = 0.5
+    """How often a side looks for former members, at first; the interval grows to `seek_max_s` and never ends."""
+    seek_max_s: float = 30.0
+    answer_s: float = 0.1
+    """Over how long the answers of many to one question are spread."""
+    question_s: float = 3.0
+    """How long a node that is asked as a name server may take to answer."""
+    chunk_bytes: int = 256 << 10
+    """Bytes in one answer to a synchronisation request."""
+    history_messages: int = 65_536
+    """Messages kept for those who come later or come back; older ones are forgotten first."""
+    history_bytes: int = 64 << 20
+    retention: str = "messages"
+    """What is kept of them: `messages`, or `ids` where memory is short."""
+    state_bytes: int = 256 << 20
+    """The largest application state that is given or taken."""
+    private_messages: int = 1_024
+    """Messages to one member that may be under way."""
+
     def __post_init__(self) -> None:
+        if self.retention not in ("messages", "ids"):
+            raise InvalidOption("retention", self.retention, "choose 'messages' or 'ids'")
         for name in self.__struct_fields__:
-            if getattr(self, name) <= 0:
+            if name != "retention" and getattr(self, name) <= 0:
                 raise InvalidOption(name, getattr(self, name), "must be above zero")
         if not 256 <= self.frame_bytes <= FRAME_LIMIT:
             raise InvalidOption(

@@ -31,20 +31,30 @@ class Draft:
         self._parents: list[MessageId | None] | None = None
         self._after: dict[int, Sequence[MessageId]] = {}
         self._named: set[MemberId] = set()
+        self._guests: dict[int, tuple[MemberId, int]] = {}
         self._bytes = 0
 
-    def fits(self, payload: bytes, names: tuple[MessageId, ...], stamp_bytes: int) -> bool:
+    def fits(self, payload: bytes, names: tuple[MessageId, ...], stamp_bytes: int, guest: tuple[MemberId, int] | None = None) -> bool:
         """Whether the message can be in this batch; an empty one takes any."""
         if not self.payloads:
             return True
         size = len(payload) + _MESSAGE_BYTES
+        if guest is not None:
+            size += _guest_bytes(guest)
         if names:
             size += sum(_NAME_BYTES + len(name.sender.encode()) for name in names)
             if len(self._named) + len(names) > NAMED_LIMIT:
                 return False
         return len(self.payloads) < self._messages and self._bytes + size + stamp_bytes <= self._room
 
-    def add(self, seqno: int, payload: bytes, reply_to: MessageId | None, after: Sequence[MessageId]) -> None:
+    def add(
+        self,
+        seqno: int,
+        payload: bytes,
+        reply_to: MessageId | None,
+        after: Sequence[MessageId],
+        guest: tuple[MemberId, int] | None = None,
+    ) -> None:
         if self._parents is None and (reply_to is not None or after):
             self._parents = [None] * len(self.payloads)
         if self._parents is not None:
@@ -54,11 +64,18 @@ class Draft:
                 self._bytes += _NAME_BYTES + len(name.sender.encode())
         if after:
             self._after[seqno] = tuple(after)
+        if guest is not None:
+            self._guests[seqno] = guest
+            self._bytes += _guest_bytes(guest)
         self.payloads.append(payload)
         self._bytes += len(payload) + _MESSAGE_BYTES
 
     def close(self, view: int, first: int, stamp: Stamp, now: float) -> Batch:
         """The batch, which begins with number `first`; the next one begins empty."""
-        batch = Batch.compose(self._group, self._me, view, first, self.payloads, self._parents, stamp, now, self._after)
+        batch = Batch.compose(self._group, self._me, view, first, self.payloads, self._parents, stamp, now, self._after, self._guests)
         self._begin()
         return batch
+
+
+def _guest_bytes(guest: tuple[MemberId, int]) -> int:
+    return _NAME_BYTES + len(guest[0].encode())

@@ -2,11 +2,15 @@
 
 A driver calls, always with its clock's `now`:
 
-    submit / submit_many   the application sends              receive   bytes came from the network
-    tick                   `deadline` has passed              install   there is a new view
+    submit / submit_many   the application sends              receive / take   bytes, or a frame, came from the network
+    tick                   `deadline` has passed              install          there is a new view
 
 and after each input, or after all inputs of one turn of its loop, `drain`: it closes the open batch, lets the stages finish the
 turn, and returns what must happen outside (writes, then sends, then events). Then the driver arms one timer for `deadline`.
+
+A membership that changes the view calls `freeze` (nothing more of the view is taken), reads `holdings`, says with `aim` what those who
+go on have agreed to hold, waits until this member is `flushed`, and calls `install`. Around a merge it calls `hold` and `release`: what is
+received in between waits below the ordering until synchronisation has brought what was sent before.
 
 Messages submitted in one turn leave as one batch; an idle member's message leaves at once. Nothing received can raise: bytes
 that are no frame, or make no sense, are counted in `drops` and forgotten.
@@ -15,11 +19,12 @@ that are no frame, or make no sense, are counted in `drops` and forgotten.
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Sequence
 
 from antiphon.errors import BadFrame, InvalidOption, TooLarge, UnknownParent, WouldBlock
-from antiphon.model import codec
-from antiphon.model.events import Installed, Why, Writable
+from antiphon.model.codec import Frame, decode
+from antiphon.model.events import Event, Installed, Why, Writable
 from antiphon.model.frames import NAMES_LIMIT, SEQNO_LIMIT
 from antiphon.model.ids import ID_LIMIT, GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions, Settings
@@ -66,14 +71,25 @@ class Endpoint:
         self._handlers = self.multicast.handlers
         self._draft = Draft(group, me, settings.frame_bytes, settings.batch_messages)
         self._last = 0
+        self._unsent: deque[tuple[bytes, MessageId | None, tuple[MessageId, ...], tuple[MemberId, int] | None]] = deque()
+        """What was accepted during a hold, the last of it under number `_last`. A member that has not caught up sends nothing: others would
+        deliver in this view what it, cut off before the end, would have to send again in the next."""
         self._installing = False
         self._refused = False
         """Whether a message was refused since the last Writable."""
 
     # -- inputs ----------------------------------------------------------------------------------------------------------------
 
-    def submit(self, now: float, payload: bytes, reply_to: MessageId | None = None, after: Sequence[MessageId] = ()) -> MessageId:
-        """Accepts one message, or raises WouldBlock or a UsageError and changes nothing. What a reliable kind accepted it never drops."""
+    def submit(
+        self,
+        now: float,
+        payload: bytes,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        guest: tuple[MemberId, int] | None = None,
+    ) -> MessageId:
+        """Accepts one message, or raises WouldBlock or a UsageError and changes nothing. What a reliable kind accepted it never drops.
+        `guest` is the outsider whose message it is, and the outsider's number for it."""
         self.context.now = now
         self._check_payload(payload)
         seqno = self._last + 1
@@ -83,9 +99,13 @@ class Endpoint:
             self._check_names(names)
             self.ordering.check(seqno, names)
         self._check_credit()
-        if not self._draft.fits(payload, names, self.ordering.stamp_bytes()):
-            self._close()
-        self._draft.add(seqno, payload, reply_to, after)
+        if self.multicast.held is not None:
+            self._unsent.append((payload, reply_to, tuple(after), guest))
+        else:
+            # `_write`, written out.
+            if not self._draft.fits(payload, names, self.ordering.stamp_bytes(), guest):
+                self._close()
+            self._draft.add(seqno, payload, reply_to, after, guest)
         self._last = seqno
         return MessageId(self.me, seqno)
 
@@ -106,20 +126,39 @@ class Endpoint:
         return accepted
 
     def receive(self, now: float, source: MemberId | None, wire: bytes) -> None:
-        """Takes bytes that `source` handed over (None: not known)."""
+        """Takes bytes that `source` handed over (None: not known): decodes them, and then does what `take` does, written out."""
         context = self.context
         context.now = now
         try:
-            frame = codec.decode(wire)
+            frame = decode(wire)
+            handler = self._handlers[type(frame)]
         except BadFrame as bad:
             context.drops[bad.reason] += 1
+        except KeyError:
+            context.drops["unexpected_frame"] += 1
+        else:
+            if frame.group != self.group:  # type: ignore[union-attr]
+                context.drops["other_group"] += 1
+            elif frame.view != context.view.id:  # type: ignore[union-attr]
+                context.drops["other_view"] += 1
+            else:
+                handler(frame, wire, source)
+
+    def take(self, now: float, frame: Frame, wire: bytes, source: MemberId | None) -> None:
+        """Takes a frame that `source` handed over, and the bytes it was decoded from."""
+        context = self.context
+        context.now = now
+        try:
+            handler = self._handlers[type(frame)]
+        except KeyError:
+            context.drops["unexpected_frame"] += 1
             return
-        if frame.group != self.group:
+        if frame.group != self.group:  # type: ignore[union-attr]
             context.drops["other_group"] += 1
-        elif frame.view != context.view.id:
+        elif frame.view != context.view.id:  # type: ignore[union-attr]
             context.drops["other_view"] += 1
         else:
-            self._handlers[type(frame)](frame, wire, source)
+            handler(frame, wire, source)
 
     def tick(self, now: float) -> None:
         """Runs the timers that are due."""
@@ -132,26 +171,85 @@ class Endpoint:
         self._close()
         self.context.flushing = True
 
-    def install(self, now: float, view: View, cut: dict[MemberId, int] | None = None) -> None:
-        """Goes on in `view`. The caller has made sure that all who come along from the old view hold the same messages of it."""
+    def freeze(self, now: float) -> None:
+        """Begins the end of the view, or, once more, ends what `aim` began: sends what was accepted, and takes no more of the view from
+        anyone. Digests go on, and requests are answered."""
+        self.pause(now)
+        self.ordering.flush()
+        self.multicast.freeze()
+
+    def holdings(self) -> list[list[int]]:
+        """What is here of the view: per stream, data by rank and then records by rank, the position without a gap and the flat ranges above
+        it. Between `freeze` and `aim` this does not change."""
+        return self.multicast.holdings()
+
+    def aim(self, now: float, target: list[list[int]], holders: tuple[MemberId, ...]) -> None:
+        """Those who go on have agreed to hold `target` of the view, in the form of `holdings`: takes that and nothing else, and asks
+        `holders` for what is missing here until it is `flushed`. A target that makes no sense is counted and forgotten."""
+        self.context.now = now
+        if not self.multicast.frozen:
+            self.freeze(now)
+        self.multicast.aim(target, holders)
+
+    def install(
+        self,
+        now: float,
+        view: View,
+        starts: dict[MemberId, int] | None = None,
+        sides: tuple[tuple[MemberId, ...], ...] = (),
+        minority: bool = False,
+    ) -> None:
+        """Goes on in `view`, in which the stream of each member in `starts` begins after that number; others go on where they are. The
+        caller has made sure that all who come along from the old view hold the same messages of it. `sides` is told to the application.
+
+        A `minority` was stopped, and what others made of the old view counts: what is held here is dropped, for it comes by
+        synchronisation; a hold begins, and own messages after `starts[me]` are sent again at its end, under their numbers. A hold goes
+        on in the new view."""
         context = self.context
         context.now = now
-        previous = context.view
-        if view.id <= previous.id:
-            raise InvalidOption("view", view.id, f"the installed view {previous.id} is not older")
-        if self.me not in view:
-            raise InvalidOption("view", str(view), f"{self.me} is not in it")
-        missing = self.multicast.first_missing(view.members)
-        if missing is not None:
-            raise InvalidOption("view", str(view), f"{missing} is missing here and its sender stays: flush the old view first")
+        previous, starts = context.view, starts or {}
+        if not self.multicast.repairs():
+            # Nobody waits for a number here, nothing is kept to be sent again, and what is held is all there is of it.
+            starts, minority = {**starts, self.me: self.multicast.mine.high}, False
+        self._check_view(view, starts, minority)
+        if minority:
+            self.freeze(now)
+            self.multicast.hold()
+            self._take_back(starts.get(self.me, self.multicast.mine.high))
         self._installing = True
+        deliver = context.deliver
+        if minority:
+            context.drops["superseded"] += self.multicast.drop_held()
+            context.deliver = self.ordering.deliver = self._supersede
         self.multicast.before_view()
         context.view = view
-        self.ordering.on_view(view, previous, cut or {})
-        self.multicast.on_view(view, cut or {})
+        self.ordering.on_view(view, previous, starts)
+        self.multicast.on_view(view, starts)
+        context.deliver = self.ordering.deliver = deliver
         self._installing = False
-        context.deliver(Installed(view, previous))
+        context.deliver(Installed(view, previous, sides))
         context.flushing = False
+        if not self.holding:
+            self._send_unsent()
+
+    def hold(self, now: float) -> None:
+        """From now on everything received or sent waits below the ordering, up to `waiting_messages`; beyond that nothing is taken."""
+        self.context.now = now
+        # The open batch ends with the last number; what is accepted from now on comes after it.
+        self._close()
+        self.multicast.hold()
+
+    def release(self, now: float) -> None:
+        """Hands everything that waits to the ordering, in the order it came, and sends what was accepted meanwhile."""
+        self.context.now = now
+        self.multicast.end_hold()
+        if not self.multicast.frozen:
+            # What has stopped sends nothing: it would come too late to be agreed on, and leaves in the next view.
+            self._send_unsent()
+
+    def know(self, sender: MemberId, low: int, high: int) -> None:
+        """Messages `low … high` of `sender` were delivered by synchronisation, or will never be: nothing waits for them any more."""
+        self.ordering.know(sender, low, high)
 
     # -- outputs ---------------------------------------------------------------------------------------------------------------
 
@@ -180,13 +278,49 @@ class Endpoint:
         return self.context.view
 
     @property
+    def sent(self) -> int:
+        """The number of the last message that was accepted from the application."""
+        return self._last
+
+    @property
+    def cast(self) -> int:
+        """The number of the last message that was sent to others."""
+        return self.multicast.mine.high
+
+    @property
+    def flushed(self) -> bool:
+        """Whether everything that `aim` asked for is here."""
+        return self.multicast.flushed
+
+    @property
+    def holding(self) -> bool:
+        """Whether what is received waits below the ordering."""
+        return self.multicast.held is not None
+
+    def own_delivered(self) -> int:
+        """Up to which of its own numbers this member has delivered."""
+        delivered = self.ordering.own_delivered()
+        if delivered is None:
+            delivered = self.multicast.mine.high
+        first_held = self.multicast.first_own_held()
+        return delivered if first_held is None else min(delivered, first_held - 1)
+
+    def can_begin_after(self, start: int, minority: bool = False) -> bool:
+        """Whether a view may begin after the own message `start`: after the last, or, in a `minority`, while all later ones are kept."""
+        last = self.multicast.mine.high
+        return start == last or not self.multicast.repairs() or (minority and self.multicast.kept_after() <= start < last)
+
+    @property
     def credit(self) -> int:
         """How many messages would be accepted now."""
-        return 0 if self.context.flushing else self.multicast.credit(self._last)
+        held = self.multicast.held
+        return 0 if self.context.flushing or (held is not None and held.full) else self.multicast.credit(self._last)
 
     def why(self, message: MessageId) -> Why:
         """Where a message is and what it waits for."""
         sender, seqno = message
+        if sender == self.me and self._last - len(self._unsent) < seqno <= self._last:
+            return Why("held", "was accepted, and is sent as soon as this member has caught up")
         if sender == self.me and seqno > self._last - len(self._draft.payloads):
             state = "held" if seqno <= self._last else "unknown"
             return Why(state, "is in the open batch, which leaves at the end of this turn" if state == "held" else "has not been sent")
@@ -222,10 +356,63 @@ class Endpoint:
             if not 1 <= name.seqno <= SEQNO_LIMIT or len(name.sender) > ID_LIMIT:
                 raise UnknownParent(name, "there can be no such message")
 
+    def _check_view(self, view: View, starts: dict[MemberId, int], minority: bool) -> None:
+        previous = self.context.view
+        if view.id <= previous.id:
+            raise InvalidOption("view", view.id, f"the installed view {previous.id} is not older")
+        if self.me not in view:
+            raise InvalidOption("view", str(view), f"{self.me} is not in it")
+        missing = self.multicast.first_missing(member for member in view.members if member not in starts)
+        if missing is not None:
+            raise InvalidOption("view", str(view), f"{missing} is missing here and its sender stays: flush the old view first")
+        last = self.multicast.mine.high
+        if not self.can_begin_after(starts.get(self.me, last), minority):
+            raise InvalidOption("starts", starts[self.me], f"this member has sent {last:,} messages: begin after the last of them")
+
     def _check_credit(self) -> None:
         if self.credit <= 0:
             self._refused = True
-            raise WouldBlock("the view is changing" if self.context.flushing else self.multicast.congestion())
+            if self.context.flushing:
+                raise WouldBlock("the view is changing")
+            held = self.multicast.held
+            raise WouldBlock(f"{held.messages:,} messages wait until this member has caught up" if held else self.multicast.congestion())
+
+    def _supersede(self, event: Event) -> None:
+        self.context.drops["superseded"] += event[2] - event[1] + 1 if type(event) is tuple else 1
+
+    def _take_back(self, start: int) -> None:
+        """Own messages after `start` were sent in vain: they will be sent again when this member has caught up, under their numbers."""
+        back: list[tuple[bytes, MessageId | None, tuple[MessageId, ...], tuple[MemberId, int] | None]] = []
+        for batch in self.multicast.sent_after(start):
+            for seqno in range(max(batch.first, start + len(back) + 1), batch.last + 1):
+                reply_to, names = batch.reply_to(seqno), batch.follows(seqno)
+                guest = batch.guests.get(seqno) if batch.guests else None
+                back.append((batch.payload(seqno), reply_to, names if reply_to is None else names[1:], guest))
+        self._unsent.extendleft(reversed(back))
+
+    def _send_unsent(self) -> None:
+        """Puts what was accepted during a hold into the open batch, and into as many as it takes."""
+        unsent, self._unsent = self._unsent, deque()
+        last, self._last = self._last, self._last - len(unsent)
+        for payload, reply_to, after, guest in unsent:
+            names = after if reply_to is None else (reply_to, *after)
+            self._write(self._last + 1, payload, reply_to, after, guest, names)
+            self._last += 1
+        assert self._last == last, "what was accepted has its number"
+
+    def _write(
+        self,
+        seqno: int,
+        payload: bytes,
+        reply_to: MessageId | None,
+        after: Sequence[MessageId],
+        guest: tuple[MemberId, int] | None,
+        names: tuple[MessageId, ...],
+    ) -> None:
+        """Puts a message into the open batch."""
+        if not self._draft.fits(payload, names, self.ordering.stamp_bytes(), guest):
+            self._close()
+        self._draft.add(seqno, payload, reply_to, after, guest)
 
     def _close(self) -> None:
         count = len(self._draft.payloads)
@@ -233,4 +420,4 @@ class Endpoint:
         if count and not self._installing:
             first = self._last - count + 1
             stamp = self.ordering.stamp(first, self._last)
-            self.multicast.cast(self._draft.close(self.context.view.id, first, stamp, self.context.now))
+            self.multicast.cast(self._draft.close(self.context.view.id, first, stamp, self.context.sending_time()))

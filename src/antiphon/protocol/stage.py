@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 OnAccept: TypeAlias = Callable[[Batch, int, int], None]
 """Somebody who takes messages `low … high` of a batch."""
+CLOCK_LIMIT_S = 3_600.0
+"""How far ahead of its own clock a member believes another's."""
+CLOCK_STEP_S = 1e-6
+"""By how much a message is later than what its sender had received."""
 
 
 class Context:
@@ -57,6 +61,8 @@ class Context:
         """Up to which number each sender's messages lie before a newcomer's time."""
         self.flushing = False
         """Whether a view change is under way: nothing new is sent, and what survivors give each other must be taken."""
+        self.latest = float("-inf")
+        """The latest `sent_at` that was received or used: with the clock it makes every message later than all its sender knew of."""
         self.timers, self.outbox = Timers(), Outbox()
         self.drops: Counter[str] = Counter()
         """Everything that was dropped, by reason."""
@@ -65,6 +71,11 @@ class Context:
         self.close_batch: Callable[[], None] = lambda: None
         """Closes the open batch of this member, if it holds anything."""
         self.multicast: Multicast
+
+    def sending_time(self) -> float:
+        """The `sent_at` of a batch that leaves now."""
+        self.latest = max(self.now, self.latest + CLOCK_STEP_S)
+        return self.latest
 
     def call_in(self, seconds: float, callback: Callable[[], None]) -> None:
         self.timers.at(self.now + seconds, callback)
@@ -129,9 +140,13 @@ class Ordering(ABC):
         against the window until then, so that what waits for more than its arrival cannot pile up."""
         return None
 
-    def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
-        """A new view: `context.view` is `view` already. Every survivor has accepted the same messages of the old one. For
-        senders that are new to this member, messages up to `cut[sender]` count as delivered."""
+    def know(self, sender: MemberId, low: int, high: int) -> None:
+        """Messages `low … high` of `sender`, of this view or not, were delivered past this ordering, by synchronisation."""
+
+    def on_view(self, view: View, previous: View, starts: dict[MemberId, int]) -> None:
+        """A new view: `context.view` is `view` already. Every survivor has accepted the same messages of the old one. For each
+        sender in `starts`, messages up to `starts[sender]` count as delivered and the next is the one after it, whatever came here before;
+        others go on where they are, and who is new begins with 1."""
 
     def why(self, message: MessageId) -> Why | None:
         """Why an accepted message is held; None when it is not held here."""

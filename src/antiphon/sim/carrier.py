@@ -1,7 +1,8 @@
 """Carries frames from one process to another: through the debugger's rules, over the links, and through the rules again.
 
 A frame passes the rules twice: `out`, before it is put on its link, and `in`, when it has come out of it and before the process
-sees it. Every frame put on a link by a member is counted in `frames`; copies made by the rules or by the network are not.
+sees it. Every frame put on a link by a process is counted in `frames`, and its length in `bytes`; copies made by the rules or by the
+network are not.
 """
 
 from __future__ import annotations
@@ -9,18 +10,22 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from antiphon.debugger.pattern import Pattern
 from antiphon.debugger.rule import Rule
 from antiphon.debugger.tap import Passage, Tap
 from antiphon.model import codec
-from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
-from antiphon.model.ids import MemberId, MessageId, name_of
+from antiphon.model.frames import Batch, Fragment, Record
+from antiphon.model.ids import Address, MemberId, MessageId, name_of
 from antiphon.sim.network import FrameKey, Network, NetworkModel
 from antiphon.sim.scheduler import Scheduler
 
-_MATTERING = frozenset(("data", "fragment", "record", "nack"))
-"""Frames that can still change what somebody delivers. Digests go on for ever."""
+Place: TypeAlias = MemberId | Address
+"""Where frames come from and go to: the member whose endpoint it is, or the address of a node, which is its name."""
+
+_IDLE_KINDS = frozenset(("digest", "beat", "ping", "pong", "enquire", "vouch", "detour", "relay", "beacon", "gone", "advertise", "groups"))
+"""Frames that go on for ever, whether or not anything happens."""
 _NO_KEY: FrameKey = ("", "", 0, 0)
 
 
@@ -28,19 +33,22 @@ class Carrier:
     def __init__(self, model: NetworkModel, seed: int, scheduler: Scheduler, arrive: Callable[[Passage], None]) -> None:
         self.network = Network(model, seed)
         self.frames: Counter[tuple[str, str, str]] = Counter()
+        self.bytes: Counter[tuple[str, str, str]] = Counter()
         self.rules: list[Rule] = []
         self.tap = Tap(self.rules, random.Random(f"{seed}/rules").random)
         self.in_flight = 0
         """Frames that matter and have not reached their process; those that the rules hold are not among them."""
         self._scheduler, self._arrive = scheduler, arrive
 
-    def cast(self, source: MemberId, destinations: Iterable[MemberId], wire: bytes) -> None:
+    def cast(self, source: Place, destinations: Iterable[Place], wire: bytes) -> None:
         kind = codec.kind_of(wire)
         name = name_of(source)
         # Looked at once per frame, not once per link: every copy of a frame has the same key.
         key = key_of(wire) if self.network.model.keyed else _NO_KEY
         for destination in destinations:
-            self.frames[name, name_of(destination), kind] += 1
+            link = (name, name_of(destination), kind)
+            self.frames[link] += 1
+            self.bytes[link] += len(wire)
             passage = Passage(source, destination, kind, wire)
             if self.rules:
                 for passed, delay_s in self.tap.passing("out", passage):
@@ -90,17 +98,21 @@ class Carrier:
                 self._arrive(passed)
 
     def _count(self, passage: Passage, by: int) -> None:
-        if passage.kind in _MATTERING:
+        if matters(passage.kind):
             self.in_flight += by
 
 
+def matters(kind: str) -> bool:
+    """Whether frames of this kind can still change what somebody delivers, or who is in a group."""
+    return kind not in _IDLE_KINDS
+
+
 def key_of(wire: bytes) -> FrameKey:
-    """Which frame it is, apart from what its order wrote into it. Digests and requests have no number: they count per member."""
+    """Which frame it is, apart from what its order wrote into it. What has no number counts per member, or per kind."""
     frame = codec.decode(wire)
     kind = codec.kind_of(wire)
-    if isinstance(frame, (Digest, Nack)):
-        return (kind, frame.member, 0, 0)
     if isinstance(frame, Fragment):
         return (kind, frame.sender, frame.first, frame.index)
-    assert isinstance(frame, (Batch, Record))
-    return (kind, frame.sender, frame.first, 0)
+    if isinstance(frame, (Batch, Record)):
+        return (kind, frame.sender, frame.first, 0)
+    return (kind, getattr(frame, "member", ""), 0, 0)

@@ -1,142 +1,133 @@
-"""One incarnation of a member in the world: its endpoint, its clock, its log, and the queue its kernel keeps.
+"""One incarnation of something that runs in the world: its core, its clock, and the queue its kernel keeps.
 
-A process takes inputs only while it runs. While it is paused, what arrives waits in order, at most `BACKLOG_LIMIT` frames (later
-ones are dropped and counted as `backlog_full`), and is taken in one turn when it resumes. A slow process takes `service_s` per
-frame, one after the other, with the same bound. A crashed one takes nothing, ever; its log stays.
+A core is the protocol without I/O, an `Endpoint` or a `NodeCore`: it is handed frames and the time, and says when it wants to be
+called next. A process takes inputs only while it runs. While it is paused, what arrives waits in order, at most `BACKLOG_LIMIT`
+frames (later ones are dropped and counted as `backlog_full`), and is taken in one turn when it resumes. While its application does
+not read, frames wait in the same way, but its timers go on. A slow process takes `service_s` per frame, one after the other, with the
+same bound. A crashed one takes nothing, ever.
 """
 
 from __future__ import annotations
 
-import random
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from antiphon.errors import UsageError
 from antiphon.model import codec
-from antiphon.model.frames import Batch
-from antiphon.model.ids import GroupId, MemberId, MessageId
-from antiphon.model.options import GroupOptions, Settings
-from antiphon.model.view import View
-from antiphon.protocol.endpoint import Endpoint
-from antiphon.protocol.multicast.reliable import Reliable
+from antiphon.sim.carrier import Place, matters
 from antiphon.sim.clock import Clock
-from antiphon.sim.log import MemberLog, Received, Viewed
 from antiphon.sim.scheduler import Scheduler
 
 BACKLOG_LIMIT = 10_000
 
 
-class Process:
-    def __init__(self, name: str, member: MemberId, scheduler: Scheduler, touched: Callable[[Process], None]) -> None:
+class Core(Protocol):
+    """What a process drives. `source` is whoever handed the frame over, as this core names others: by member id or by address."""
+
+    def receive(self, now: float, source: Any, wire: bytes, /) -> None: ...
+
+    def tick(self, now: float, /) -> None: ...
+
+    @property
+    def deadline(self) -> float | None: ...
+
+
+CoreT = TypeVar("CoreT", bound=Core)
+
+
+class Process(Generic[CoreT]):
+    idle: ClassVar[str] = "runs nothing"
+    """What is said of a process that has no core, and what to do about it."""
+
+    def __init__(self, name: str, scheduler: Scheduler, touched: Callable[[Any], None]) -> None:
         """`touched` is told once per turn that this process had an input, so that its turn must be ended."""
-        self.name, self.id = name, member
-        self.alive, self.paused = True, False
+        self.name = name
+        self.alive, self.paused, self.reading = True, False, True
         self.clock = Clock()
-        self.log = MemberLog(member, [])
         self.drops: Counter[str] = Counter()
-        """Frames that reached this machine and not the endpoint: `dead`, `outside_view`, `backlog_full`."""
+        """Frames that reached this machine and not the core: `dead`, `outside_view`, `backlog_full`."""
         self.service_s = 0.0
         self.waiting = 0
-        """Frames other than digests that a slow process has yet to take."""
+        """Frames that matter and that a slow process has yet to take."""
         self.in_turn = False
-        self._endpoint: Endpoint | None = None
+        self._core: CoreT | None = None
         self._scheduler, self._touched = scheduler, touched
-        self._backlog: deque[Callable[[Endpoint], None]] = deque()
+        self._backlog: deque[Callable[[CoreT], None]] = deque()
         self._serving, self._busy_until = 0, 0.0
         self._armed: float | None = None
-        self._others: tuple[View | None, tuple[MemberId, ...]] = (None, ())
 
     @property
-    def endpoint(self) -> Endpoint:
-        if self._endpoint is None:
-            raise UsageError(f"{self.name} is in no view since it restarted: call install_view with it first")
-        return self._endpoint
+    def core(self) -> CoreT:
+        if self._core is None:
+            raise UsageError(f"{self.name} {self.idle}")
+        return self._core
 
     @property
-    def joined(self) -> bool:
-        return self._endpoint is not None
+    def taking(self) -> bool:
+        """Whether this process takes the frames that arrive."""
+        return self.alive and not self.paused and self.reading
 
-    @property
-    def others(self) -> tuple[MemberId, ...]:
-        """Every other member of the endpoint's view."""
-        view = self.endpoint.view
-        if self._others[0] is not view:
-            self._others = (view, tuple(member for member in view.members if member != self.id))
-        return self._others[1]
-
-    def acting(self) -> Endpoint:
-        """The endpoint, for an input of the application; UsageError when this process cannot act."""
+    def acting(self) -> CoreT:
+        """The core, for an input of the application; UsageError when this process cannot act."""
         if not self.alive or self.paused:
             raise UsageError(f"{self.name} {'is paused: resume' if self.alive else 'has crashed: restart'} it before it sends")
-        endpoint = self.endpoint
+        core = self.core
         self.touch()
-        return endpoint
+        return core
 
     def now(self) -> float:
         return self.clock.local(self._scheduler.now)
 
     def touch(self) -> None:
         """This process had an input: its turn must be ended."""
-        if not self.in_turn and self._endpoint is not None:
+        if not self.in_turn and self._core is not None:
             self.in_turn = True
             self._touched(self)
 
     # -- inputs ----------------------------------------------------------------------------------------------------------------
 
-    def join(
-        self, group: GroupId, view: View, options: GroupOptions, settings: Settings, rng: random.Random, cut: dict[MemberId, int] | None
-    ) -> None:
-        """Starts the endpoint in its first view."""
-        self._endpoint = Endpoint(
-            self.id, group, view, options, rng=rng, settings=settings, now=self.now(), cut=cut, on_accept=self._log_received
-        )
-        self.log.events.append(Viewed(self._scheduler.now, view))
-        self.touch()
-
-    def flush(self) -> None:
-        """Sends no more until the next view."""
-        self._take(lambda endpoint: endpoint.pause(self.now()))
-
-    def install(self, view: View) -> None:
-        """Takes the next view, after what waits in the kernel's queue."""
-        self._take(lambda endpoint: endpoint.install(self.now(), view))
-
-    def arrive(self, source: MemberId, wire: bytes) -> None:
+    def arrive(self, source: Place, wire: bytes) -> None:
         """A frame reaches this machine."""
-        if not self.alive or self._endpoint is None:
+        if not self.alive or self._core is None:
             self.drops["dead" if not self.alive else "outside_view"] += 1
-        elif self.service_s and not self.paused:
+        elif not self.taking:
+            self._queue(source, wire)
+        elif self.service_s:
             if self._serving >= BACKLOG_LIMIT:
                 self.drops["backlog_full"] += 1
                 return
             self._busy_until = max(self._scheduler.now, self._busy_until) + self.service_s
             self._serving += 1
-            self.waiting += codec.kind_of(wire) != "digest"
+            self.waiting += matters(codec.kind_of(wire))
             self._scheduler.at(self._busy_until, self._serve, source, wire)
-        elif self.paused:
-            self._queue(source, wire)
         else:
             self.touch()
-            self._endpoint.receive(self.now(), source, wire)
+            self._core.receive(self.now(), source, wire)
+
+    def take(self, action: Callable[[CoreT], None]) -> None:
+        """Does something to the core, after what waits in the kernel's queue."""
+        if self.paused:
+            self._backlog.append(action)
+        else:
+            self.touch()
+            action(self.core)
 
     def crash(self) -> None:
-        """Never acts again. What was stable when it died is in its log, for those who judge it."""
+        """Never acts again."""
         self.alive = False
-        self.log.crashed_at = self._scheduler.now
-        if self._endpoint is not None:
-            multicast = self._endpoint.multicast
-            self.log.stable = multicast.stable_positions()
-            if isinstance(multicast, Reliable) and self._endpoint.ordering.makes_records:
-                self.log.stable_records = {sender: stream.stable for sender, stream in multicast.record_streams.items()}
         self._backlog.clear()
 
     def resume(self) -> None:
         self.paused = False
         self.touch()  # a turn that the pause interrupted is still to be ended
-        while self._backlog:
-            self._take(self._backlog.popleft())
+        self._take_waiting()
         self.arm()
+
+    def read(self) -> None:
+        """The application reads again."""
+        self.reading = True
+        self._take_waiting()
 
     def skew(self, offset_s: float, rate: float) -> None:
         self.clock.set(offset_s, rate)
@@ -146,10 +137,10 @@ class Process:
     # -- the one timer ---------------------------------------------------------------------------------------------------------
 
     def arm(self) -> None:
-        """Arms the timer for the endpoint's deadline. A deadline that moved later is noticed when the timer comes up."""
-        if self._endpoint is None or not self.alive or self.paused:
+        """Arms the timer for the core's deadline. A deadline that moved later is noticed when the timer comes up."""
+        if self._core is None or not self.alive or self.paused:
             return
-        deadline = self._endpoint.deadline
+        deadline = self._core.deadline
         if deadline is not None:
             when = self.clock.world(deadline)
             if self._armed is None or when < self._armed:
@@ -160,41 +151,35 @@ class Process:
         if armed != self._armed:
             return  # an earlier or later timer has taken its place
         self._armed = None
-        if self._endpoint is None or not self.alive or self.paused:
+        if self._core is None or not self.alive or self.paused:
             return
-        deadline = self._endpoint.deadline
+        deadline = self._core.deadline
         if deadline is None or self.clock.world(deadline) > self._scheduler.now:
             self.arm()
             return
         self.clock.reach(deadline)
         self.touch()
-        self._endpoint.tick(self.now())
+        self._core.tick(self.now())
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
-    def _take(self, action: Callable[[Endpoint], None]) -> None:
-        if self.paused:
-            self._backlog.append(action)
-        else:
-            self.touch()
-            action(self.endpoint)
+    def _take_waiting(self) -> None:
+        while self._backlog and self.taking:
+            self.take(self._backlog.popleft())
 
-    def _queue(self, source: MemberId, wire: bytes) -> None:
+    def _queue(self, source: Place, wire: bytes) -> None:
         if len(self._backlog) >= BACKLOG_LIMIT:
             self.drops["backlog_full"] += 1
         else:
-            self._backlog.append(lambda endpoint: endpoint.receive(self.now(), source, wire))
+            self._backlog.append(lambda core: core.receive(self.now(), source, wire))
 
-    def _serve(self, source: MemberId, wire: bytes) -> None:
+    def _serve(self, source: Place, wire: bytes) -> None:
         self._serving -= 1
-        self.waiting -= codec.kind_of(wire) != "digest"
-        if self.alive and self.paused:
+        self.waiting -= matters(codec.kind_of(wire))
+        if not self.alive:
+            return
+        if not self.taking:
             self._queue(source, wire)
-        elif self.alive:
+        else:
             self.touch()
-            self.endpoint.receive(self.now(), source, wire)
-
-    def _log_received(self, batch: Batch, low: int, high: int) -> None:
-        now, sender, append = self._scheduler.now, batch.sender, self.log.events.append
-        for seqno in range(low, high + 1):
-            append(Received(now, MessageId(sender, seqno)))
+            self.core.receive(self.now(), source, wire)

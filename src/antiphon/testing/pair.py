@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import count
 
@@ -37,6 +37,7 @@ from antiphon.model.ids import MemberId, MessageId, new_group_id, new_member_id
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.view import View
 from antiphon.protocol.endpoint import Endpoint
+from antiphon.protocol.membership.flush import union
 from antiphon.sim.log import Delivered, MemberLog, Received, Sent, Viewed, hash_of
 from antiphon.sim.oracles import Violation, check
 
@@ -100,7 +101,8 @@ class Pair:
                 for going, delay_s in self._tap.passing("in", passage):
                     self._put("in", going, delay_s)
             else:
-                self.endpoint[self._name_of[passage.destination]].receive(self.now, passage.source, passage.wire)
+                source, destination = MemberId(passage.source), MemberId(passage.destination)
+                self.endpoint[self._name_of[destination]].receive(self.now, source, passage.wire)
         raise AssertionError(f"{FRAMES_LIMIT:,} frames at one instant: the members never stop answering each other")
 
     def wait(self, seconds: float) -> None:
@@ -115,14 +117,28 @@ class Pair:
             self.exchange()
         self.now = end
 
-    def install(self, *names: str) -> View:
-        """Installs the next view at those members, which are its members."""
+    def install(self, *names: str, starts: Mapping[str, int] | None = None, minority: Sequence[str] = ()) -> View:
+        """Installs the next view at those members, which are its members. `starts` says after which of its messages each begins."""
         latest = max(endpoint.view.id for endpoint in self.endpoint.values())
         view = View(latest + 1, tuple(self.id_of[name] for name in names))
+        after = None if starts is None else {self.id_of[name]: start for name, start in starts.items()}
         for name in names:
-            self.endpoint[name].install(self.now, view)
+            self.endpoint[name].install(self.now, view, after, minority=name in minority)
         self.exchange()
         return view
+
+    def flush(self, *names: str, limit_s: float = 30.0) -> bool:
+        """Ends the view of those members: they stop, agree on what they hold together, and fetch what they lack of it. Says whether
+        they all have it in time."""
+        for name in names:
+            self.endpoint[name].freeze(self.now)
+        target, holders = union([self.endpoint[name].holdings() for name in names]), tuple(self.id_of[name] for name in names)
+        for name in names:
+            self.endpoint[name].aim(self.now, target, holders)
+        end = self.now + limit_s
+        while not all(self.endpoint[name].flushed for name in names) and self.now < end:
+            self.wait(0.01)
+        return all(self.endpoint[name].flushed for name in names)
 
     # -- what you ask ----------------------------------------------------------------------------------------------------------------
 

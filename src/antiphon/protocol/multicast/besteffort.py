@@ -20,6 +20,7 @@ class BestEffort(Multicast):
         stream = self.stream_of(batch)
         if stream is None or self.refused(batch):
             return
+        self.adopt(batch.sent_at)
         fresh = stream.take(batch.first, batch.last)
         if not fresh:
             self.drops["duplicate"] += 1

@@ -19,7 +19,7 @@ from antiphon.protocol.stage import OnAccept
 
 class Gate:
     def __init__(self, accept: OnAccept, records: Records, stability: Stability) -> None:
-        self._accept, self._records, self._stability = accept, records, stability
+        self.accept, self._records, self._stability = accept, records, stability
         self._held_by_sender: dict[MemberId, deque[tuple[Batch, int, int]]] = {}
         self._safe_by_sender: dict[MemberId, int] = {}
         """How far each sender's messages have been let through."""
@@ -35,6 +35,21 @@ class Gate:
 
     def holds(self, message: MessageId) -> bool:
         return any(low <= message.seqno <= high for _, low, high in self._held_by_sender.get(message.sender, ()))
+
+    def pieces_of(self, sender: MemberId) -> list[tuple[Batch, int, int]]:
+        """What of the sender's waits."""
+        return list(self._held_by_sender.get(sender, ()))
+
+    def first_of(self, sender: MemberId) -> int | None:
+        """The lowest number of the sender's that is held."""
+        return min((low for _, low, _ in self._held_by_sender.get(sender, ())), default=None)
+
+    def drop(self) -> int:
+        """Forgets what is held; says how many messages that were."""
+        dropped = sum(high - low + 1 for held in self._held_by_sender.values() for _, low, high in held)
+        self._held_by_sender.clear()
+        self._safe_by_sender.clear()
+        return dropped
 
     def release(self) -> bool:
         """Hands up what is safe now; whether there was any."""
@@ -57,7 +72,7 @@ class Gate:
         """The view ends: what its survivors hold, they all hold."""
         for held in list(self._held_by_sender.values()):
             while held:
-                self._accept(*held.popleft())
+                self.accept(*held.popleft())
         for stream in self._records.streams:
             self._records.hand_up(stream, stream.high)
         self._held_by_sender.clear()
@@ -69,7 +84,7 @@ class Gate:
         for _ in range(len(held)):
             batch, low, high = held.popleft()
             if low <= safe:
-                self._accept(batch, low, min(high, safe))
+                self.accept(batch, low, min(high, safe))
                 handed = True
                 low = safe + 1
             if low <= high:

@@ -1,14 +1,15 @@
 """What every multicast shares: sending batches, cutting and joining fragments, handing each message up once.
 
 A multicast knows its streams, one per sender; `Stream` remembers what arrived. Subclasses say where frames go (`targets`) and what
-is kept for repairs.
+is kept for repairs. Which received frames are taken depends on two things that `_choose_handlers` looks at: whether the view is ending
+(`freeze`, then `aim`), and whether this member is catching up (`hold`). In between, the usual handlers know of neither.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from antiphon.errors import BadFrame
 from antiphon.model import codec
@@ -16,12 +17,16 @@ from antiphon.model.events import Why
 from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record, Stamp
 from antiphon.model.ids import MemberId, MessageId
 from antiphon.model.view import View
+from antiphon.protocol.multicast.flush import parse_target
+from antiphon.protocol.multicast.hold import Hold
 from antiphon.protocol.multicast.stream import Stream
 from antiphon.protocol.outbox import Destination
-from antiphon.protocol.stage import Context, OnAccept, Ordering
+from antiphon.protocol.stage import CLOCK_LIMIT_S, Context, OnAccept, Ordering
 
 _FRAGMENT_BYTES = 64
 """More than a fragment's fields take beside its ids and its part."""
+
+Handler: TypeAlias = Callable[[Any, bytes, MemberId | None], None]
 
 
 class Multicast(ABC):
@@ -30,12 +35,14 @@ class Multicast(ABC):
         self.me, self.drops, self.sends = context.me, context.drops, context.outbox.sends
         self.frames_sent = 0
         """Data and record frames put on links, forwarded ones too: one for each member they go to."""
-        self.accept = self._accepting(on_accept)
-        self.handlers: dict[type, Callable[[Any, bytes, MemberId | None], None]] = {
-            **dict.fromkeys((Record, Digest, Nack), self.receive_unexpected),
-            Batch: self.receive_batch,
-            Fragment: self.receive_fragment,
-        }
+        self.hand_up = self.accept = self._accepting(on_accept)
+        """To the ordering; and where new messages go at once, which is not always there."""
+        self.usual: dict[type, Handler] = self.usual_handlers()
+        self.handlers = dict(self.usual)
+        """Who takes which frame now. The dictionary keeps its identity."""
+        self.frozen = self.aimed = False
+        """Whether the view is ending; and whether it was said what must be here then."""
+        self.held: Hold | None = None
         self.data: dict[MemberId, Stream] = {
             member: Stream(rank, member, context.cut.get(member, 0)) for rank, member in enumerate(context.view.members)
         }
@@ -53,6 +60,20 @@ class Multicast(ABC):
             accept(batch, low, high)
 
         return watched
+
+    def usual_handlers(self) -> dict[type, Handler]:
+        return {
+            **dict.fromkeys((Record, Digest, Nack), self.receive_unexpected),
+            Batch: self.receive_batch,
+            Fragment: self.receive_fragment,
+        }
+
+    def _choose_handlers(self) -> None:
+        self.handlers |= self.usual
+        if self.frozen:
+            self.handlers |= dict.fromkeys((Batch, Fragment, Record), self.receive_aimed if self.aimed else self.receive_flushing)
+        elif self.held is not None:
+            self.handlers |= dict.fromkeys((Batch, Fragment), self.receive_held)
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
@@ -108,6 +129,29 @@ class Multicast(ABC):
         """Takes a frame that this kind of multicast does not use."""
         self.drops["unexpected_frame"] += 1
 
+    def receive_flushing(self, frame: Batch | Fragment | Record, wire: bytes, source: MemberId | None) -> None:
+        """The view is ending, and it is not yet agreed what of it shall be here: nothing more is taken."""
+        self.drops["flushing"] += 1
+
+    def receive_aimed(self, frame: Batch | Fragment | Record, wire: bytes, source: MemberId | None) -> None:
+        """The view is ending: only what was agreed on is taken."""
+        self.drops["outside_target"] += 1
+
+    def receive_held(self, frame: Batch | Fragment, wire: bytes, source: MemberId | None) -> None:
+        """This member is catching up: frames are taken while there is room for them to wait."""
+        if self.held is not None and self.held.full:
+            self.drops["no_room"] += 1
+        else:
+            self.usual[type(frame)](frame, wire, source)
+
+    def adopt(self, sent_at: float) -> None:
+        """Keeps the own clock ahead of what was received."""
+        if sent_at > self.context.latest:
+            if sent_at <= self.context.now + CLOCK_LIMIT_S:
+                self.context.latest = sent_at
+            else:
+                self.drops["clock_ahead"] += 1
+
     def stream_of(self, frame: Batch | Fragment) -> Stream | None:
         """The stream of another member's frame; None, counted, when there is none."""
         stream = self.data.get(frame.sender)
@@ -147,8 +191,7 @@ class Multicast(ABC):
         wires = [by_index[index] for index in range(count)]
         stream.drop_parts(number)
         try:
-            whole = b"".join(codec.decode(wire).part for wire in wires)  # type: ignore[union-attr]
-            batch = codec.decode(whole, codec.MESSAGE_LIMIT)
+            batch = batch_of(wires)
         except BadFrame as bad:
             self.drops[bad.reason] += 1
             return None
@@ -170,19 +213,91 @@ class Multicast(ABC):
         """A message of these members that is missing here although a later one is not; None when there is none."""
         return None
 
+    def freeze(self) -> None:
+        """The view is ending: takes nothing more of it, until `aim` says what. Half-arrived messages are nobody's."""
+        self.frozen, self.aimed = True, False
+        for stream in self.data.values():
+            self._abandon_parts(stream)
+        self._choose_handlers()
+
+    def holdings(self) -> list[list[int]]:
+        """What is here of each stream of the view: the position without a gap, then the ranges above it."""
+        return [stream.holding() for stream in self.data.values()]
+
+    def aim(self, target: list[list[int]], holders: tuple[MemberId, ...]) -> None:
+        """Those that go on have agreed to hold `target` of the view."""
+        if parse_target(target, len(self.data)) is None:
+            self.drops["malformed"] += 1
+        else:
+            self.aimed = True
+            self._choose_handlers()
+
+    @property
+    def flushed(self) -> bool:
+        """Whether all that was agreed on is here. Nobody asks for it where nothing is repaired."""
+        return self.aimed
+
     def before_view(self) -> None:
         """Hands up whatever is held back only because of the old view."""
+        if self.held is not None:
+            self.held.hand_over()
 
-    def on_view(self, view: View, cut: dict[MemberId, int]) -> None:
+    def drop_held(self) -> int:
+        """Forgets whatever is held back below the ordering; says how many messages that were."""
+        return self.held.drop() if self.held is not None else 0
+
+    def kept_after(self) -> int:
+        """After which number all own messages are kept."""
+        return self.mine.high
+
+    def sent_after(self, number: int) -> list[Batch]:
+        """The own batches that hold anything after `number`, where they are kept."""
+        return []
+
+    def on_view(self, view: View, starts: dict[MemberId, int]) -> None:
+        """Goes on in `view`: after `starts[sender]`, or where that is not said, from where each stream is."""
         old = self.data
         self.data = {}
         for rank, member in enumerate(view.members):
-            stream = old.get(member) or Stream(rank, member, cut.get(member, 0))
+            stream = old.get(member)
+            if stream is None or member in starts:
+                stream = Stream(rank, member, starts.get(member, 0))
             stream.index = rank
             self.data[member] = stream
-            for number in list(stream.parts):
-                self.drops["abandoned_fragment"] += stream.drop_parts(number)
+        for stream in old.values():
+            self._abandon_parts(stream)
+        self.mine = self.data[self.me]
         self._others = len(self.data) - 1
+        self.frozen = self.aimed = False
+        self._choose_handlers()
+
+    def _abandon_parts(self, stream: Stream) -> None:
+        for number in list(stream.parts):
+            self.drops["abandoned_fragment"] += stream.drop_parts(number)
+
+    # -- catching up -----------------------------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Keeps everything from the ordering until `end_hold`."""
+        if self.held is None:
+            self.held = Hold(self.hand_up, self.ordering.accept_record, self.settings.waiting_messages)
+            self.lead_to(self.held.accept, self.held.accept_record)
+            self._choose_handlers()
+
+    def end_hold(self) -> None:
+        if self.held is not None:
+            self.held.hand_over()
+            self.held = None
+            self.lead_to(self.hand_up, self.ordering.accept_record)
+            self._choose_handlers()
+
+    def lead_to(self, accept: OnAccept, accept_record: Callable[[Record], None]) -> None:
+        """Where messages and records go from here."""
+        self.accept = accept
+
+    def first_own_held(self) -> int | None:
+        """The lowest own number that is held back below the ordering."""
+        return self.held.first_of(self.me) if self.held is not None else None
 
     # -- for the ordering ------------------------------------------------------------------------------------------------------
 
@@ -227,6 +342,8 @@ class Multicast(ABC):
         stream = self.data.get(message.sender)
         if stream is None:
             return Why("unknown", "is of a sender that is not in the view")
+        if self.held is not None and self.held.holds(message):
+            return Why("held", "is here and waits until this member has caught up with what was sent before")
         if 0 < message.seqno <= stream.high or message.seqno in stream.above:
             return self.why_here()
         return Why("unknown", "has not been heard of")
@@ -236,3 +353,10 @@ class Multicast(ABC):
 
     def stats(self) -> dict[str, object]:
         return {"frames_sent": self.frames_sent}
+
+
+def batch_of(wires: Sequence[bytes]) -> codec.Frame:
+    """What a frame, or all fragments of one message, say."""
+    if len(wires) == 1:
+        return codec.decode(wires[0])
+    return codec.decode(b"".join(codec.decode(wire).part for wire in wires), codec.MESSAGE_LIMIT)  # type: ignore[union-attr]

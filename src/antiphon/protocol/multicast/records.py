@@ -5,16 +5,15 @@ Keeps records that came before the one they follow: bounded by the window of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from antiphon.model.frames import Record
 from antiphon.protocol.multicast.stream import Stream
-from antiphon.protocol.stage import Ordering
 
 
 class Records:
-    def __init__(self, ordering: Ordering) -> None:
-        self._ordering = ordering
+    def __init__(self, accept_record: Callable[[Record], None]) -> None:
+        self.accept_record = accept_record
         self._next: dict[int, int] = {}
         self._waiting: dict[int, dict[int, Record]] = {}
         self.streams: list[Stream] = []
@@ -37,5 +36,5 @@ class Records:
             number = record.last + 1
             self._next[stream.index] = number
             handed = True
-            self._ordering.accept_record(record)
+            self.accept_record(record)
         return handed

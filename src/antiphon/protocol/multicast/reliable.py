@@ -7,20 +7,21 @@ one list append beyond handing it up, whatever the group's size; digests cost O(
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from antiphon.model import codec
 from antiphon.model.events import Why
-from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record, Stamp
+from antiphon.model.frames import SEQNO_LIMIT, Batch, Digest, Fragment, Nack, Record, Stamp
 from antiphon.model.ids import MemberId, MessageId, name_of
 from antiphon.model.view import View
+from antiphon.protocol.multicast.flush import Flush, parse_target
 from antiphon.protocol.multicast.gate import Gate
-from antiphon.protocol.multicast.multicast import Multicast
+from antiphon.protocol.multicast.multicast import Handler, Multicast, batch_of
 from antiphon.protocol.multicast.records import Records
 from antiphon.protocol.multicast.repair import Repair
 from antiphon.protocol.multicast.stability import Stability
 from antiphon.protocol.multicast.stream import Stream
-from antiphon.protocol.stage import Context, OnAccept, Ordering
+from antiphon.protocol.stage import CLOCK_LIMIT_S, Context, OnAccept, Ordering
 
 
 class Reliable(Multicast):
@@ -30,16 +31,19 @@ class Reliable(Multicast):
     def __init__(self, context: Context, ordering: Ordering, on_accept: OnAccept | None) -> None:
         super().__init__(context, ordering, on_accept)
         self.window = context.options.window
-        self.records = Records(ordering)
+        self.records = Records(ordering.accept_record)
         self.record_streams: dict[MemberId, Stream] = {}
         self.streams = self._number_streams()
-        self.stability = Stability(context, self.streams, self.reach)
+        self.stability = Stability(context, self.streams, self.reach, ordering.own_delivered)
         self.repair = Repair(context, self.streams)
         self.gate: Gate | None = None
         if context.options.delivery == "safe":
             self.gate = Gate(self.accept, self.records, self.stability)
             self.accept = self.gate.hold
-        self.handlers |= {Record: self.receive_record, Digest: self.receive_digest, Nack: self.receive_nack}
+        self._flush: Flush | None = None
+
+    def usual_handlers(self) -> dict[type, Handler]:
+        return super().usual_handlers() | {Record: self.receive_record, Digest: self.receive_digest, Nack: self.receive_nack}
 
     def _number_streams(self) -> list[Stream]:
         """All streams of the view, by index: data by rank, then records by rank."""
@@ -50,7 +54,10 @@ class Reliable(Multicast):
         return data + list(self.record_streams.values())
 
     def reach(self, stream: Stream) -> int:
-        """How far a stream's sender may be ahead of the slowest member. A record stream numbers the messages of all."""
+        """How far a stream's sender may be ahead of the slowest member. A record stream numbers the messages of all. What was agreed on
+        at the end of a view may lie anywhere."""
+        if self.frozen:
+            return SEQNO_LIMIT
         return self.window if stream.index < len(self.data) else self.window * len(self.data)
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
@@ -62,6 +69,10 @@ class Reliable(Multicast):
             self.stability.due = True
 
     def cast_record(self, count: int, body: Stamp) -> None:
+        if self.frozen:
+            # It would come too late to be agreed on.
+            self.drops["flushing"] += 1
+            return
         stream = self.record_streams[self.me]
         first, last = stream.high + 1, stream.high + count
         record = Record(self.context.group, self.me, self.context.view.id, first, last, body)
@@ -87,8 +98,8 @@ class Reliable(Multicast):
                 self.drops[reason] += 1
                 return
         if first == stream.high + 1 and stream.top == stream.high and count <= self.window:
-            # The way of nearly every batch: it is the next of its stream and nothing lies beyond a gap. `stream_of`, `refused`, `_take` and
-            # `keep` are written out above and here.
+            # The way of nearly every batch: it is the next of its stream and nothing lies beyond a gap. `stream_of`, `refused`, `_take`,
+            # `keep` and `adopt` are written out above and here.
             stream.high = stream.top = last
             if last > stream.known:
                 stream.known = last
@@ -99,13 +110,21 @@ class Reliable(Multicast):
             stability.news = True
             if last >= stream.say_at:
                 stability.due = True
+            context, sent_at = self.context, batch.sent_at
+            if context.latest < sent_at <= context.now + CLOCK_LIMIT_S:
+                context.latest = sent_at
+            elif sent_at > context.latest:
+                self.drops["clock_ahead"] += 1
             if stream.attempt:
                 self.repair.progress(stream)
-            if self.forwards:
+            if self.forwards and not self.frozen:
                 self.forward(stream, wire, source)
             self.accept(batch, first, last)
             return
-        for low, high in self._take(stream, first, last, (wire,), source):
+        fresh = self._take(stream, first, last, (wire,), source)
+        if fresh:
+            self.adopt(batch.sent_at)
+        for low, high in fresh:
             self.accept(batch, low, high)
 
     def receive_record(self, record: Record, wire: bytes, source: MemberId | None) -> None:
@@ -125,12 +144,12 @@ class Reliable(Multicast):
         if stream is None:
             return
         number = fragment.first
-        if number > stream.high + self.window:
+        if number > stream.high + self.reach(stream):
             self.drops["beyond_window"] += 1
         elif not self.add_part(stream, fragment, wire):
             self.repair.heard(stream, number, fragment.index, source)
         else:
-            if self.forwards and stream.passes_first(fragment):
+            if self.forwards and not self.frozen and stream.passes_first(fragment):
                 self.forward(stream, wire, source)
             if stream.attempt and number == stream.high + 1:
                 self.repair.progress(stream)
@@ -138,6 +157,7 @@ class Reliable(Multicast):
             if whole is None:
                 self.repair.note_gap(stream)
             elif not self.refused(whole[0]) and self._take(stream, number, number, whole[1], source, forward=False):
+                self.adopt(whole[0].sent_at)
                 self.accept(whole[0], number, number)
 
     def _take(
@@ -162,7 +182,7 @@ class Reliable(Multicast):
             self.repair.progress(stream)
         if stream.high < stream.known:
             self.repair.note_gap(stream)
-        if forward and self.forwards:
+        if forward and self.forwards and not self.frozen:
             self.forward(stream, wires[0], source)
         return fresh
 
@@ -172,24 +192,43 @@ class Reliable(Multicast):
     def receive_digest(self, digest: Digest, wire: bytes, source: MemberId | None) -> None:
         if not self._is_its_own(digest, source):
             return
-        streams = self.streams[digest.start : digest.start + len(digest.have)]
-        tops = digest.have if digest.tops is None else digest.tops
-        if len(streams) != len(digest.have) or len(tops) != len(digest.have):
+        have, start = digest.have, digest.start
+        if not have:
+            behind = self.stability.positions_behind(digest.member, digest.check)
+            if behind is None:
+                self.repair.ask_positions(digest.member)
+            if not behind:
+                return
+            have, start = behind, 0
+        streams = self.streams[start : start + len(have)]
+        tops = have if digest.tops is None else digest.tops
+        if len(streams) != len(have) or len(tops) != len(have):
             self.drops["malformed"] += 1
             return
         for stream, top in zip(streams, tops, strict=True):
-            if top > stream.known and stream.sender != self.me:
+            if top > stream.known and stream.sender != self.me and not self.frozen:
                 # No further than the window: what lies beyond would not be taken yet, and may be a lie.
                 stream.known = max(stream.known, min(top, stream.high + self.reach(stream)))
                 self.repair.note_gap(stream)
         if self.gate is not None:
             self.gate.pending = True
-        if self.stability.take(digest.member, digest.start, digest.have):
-            self.mine.forget(self.stability.own_stable)
+        if self.stability.take(digest.member, start, have):
+            self.stability.forget_own()
+
+    def receive_aimed(self, frame: Batch | Fragment | Record, wire: bytes, source: MemberId | None) -> None:
+        stream = (self.record_streams if type(frame) is Record else self.data).get(frame.sender)
+        last = frame.first if type(frame) is Fragment else frame.last  # type: ignore[union-attr]
+        if stream is not None and self._flush is not None and not self._flush.contains(stream, frame.first, last):
+            self.drops["outside_target"] += 1
+        else:
+            self.usual[type(frame)](frame, wire, source)
 
     def receive_nack(self, nack: Nack, wire: bytes, source: MemberId | None) -> None:
         if self._is_its_own(nack, source):
-            self.repair.answer(nack)
+            if nack.wants or nack.parts:
+                self.repair.answer(nack)
+            else:
+                self.stability.tell(nack.member)
 
     def _is_its_own(self, frame: Digest | Nack, source: MemberId | None) -> bool:
         """Whether a frame that is never sent on comes from another member, and from the one it speaks for."""
@@ -213,7 +252,8 @@ class Reliable(Multicast):
     # -- the turn, the view ----------------------------------------------------------------------------------------------------
 
     def release(self) -> bool:
-        return self.gate is not None and self.gate.release()
+        # What becomes safe while a view ends is let through with all the rest, at its end.
+        return self.gate is not None and not self.frozen and self.gate.release()
 
     def flush(self) -> None:
         self.stability.flush()
@@ -225,23 +265,80 @@ class Reliable(Multicast):
                 return MessageId(member, stream.high + 1)
         return None
 
+    def freeze(self) -> None:
+        super().freeze()
+        self.repair.freeze()
+        self._end_flush()
+
+    def holdings(self) -> list[list[int]]:
+        return [stream.holding() for stream in self.streams]
+
+    def aim(self, target: list[list[int]], holders: tuple[MemberId, ...]) -> None:
+        parsed = parse_target(target, len(self.streams))
+        if parsed is None:
+            self.drops["malformed"] += 1
+            return
+        self._end_flush()
+        self.aimed = True
+        self._choose_handlers()
+        self._flush = Flush(self.context, self.streams, parsed, tuple(name for name in holders if name != self.me and name in self.data))
+
+    @property
+    def flushed(self) -> bool:
+        return self._flush is not None and self._flush.done
+
+    def _end_flush(self) -> None:
+        if self._flush is not None:
+            self._flush.stop()
+            self._flush = None
+
     def before_view(self) -> None:
         if self.gate is not None:
             self.gate.release_all()
+        super().before_view()
 
-    def on_view(self, view: View, cut: dict[MemberId, int]) -> None:
-        super().on_view(view, cut)
+    def drop_held(self) -> int:
+        return super().drop_held() + (self.gate.drop() if self.gate is not None else 0)
+
+    def kept_after(self) -> int:
+        held = self.first_own_held()
+        return self.mine.stable if held is None else min(self.mine.stable, held - 1)
+
+    def sent_after(self, number: int) -> list[Batch]:
+        frames = (batch_of(wires) for _, wires in self.mine.covering(number + 1, self.mine.high))
+        own = [frame for frame in frames if isinstance(frame, Batch)]
+        # What everybody has is no longer kept as a frame, but as long as it waits here it is nobody's yet.
+        for waiting in (self.held, self.gate):
+            own += () if waiting is None else (batch for batch, _, high in waiting.pieces_of(self.me) if high > number)
+        return [batch for _, batch in sorted({batch.first: batch for batch in own}.items())]
+
+    def on_view(self, view: View, starts: dict[MemberId, int]) -> None:
+        super().on_view(view, starts)
         for stream in self.data.values():
             # All that come along hold the same; nobody needs a frame of the old view any more.
             stream.forget(stream.high)
             stream.known = stream.high
+        self._end_flush()
         self.streams = self._number_streams()
         self.stability.on_view(self.streams)
         self.repair.on_view(self.streams)
 
+    def lead_to(self, accept: OnAccept, accept_record: Callable[[Record], None]) -> None:
+        self.records.accept_record = accept_record
+        if self.gate is None:
+            self.accept = accept
+        else:
+            self.gate.accept = accept
+
+    def first_own_held(self) -> int | None:
+        gated = self.gate.first_of(self.me) if self.gate is not None else None
+        return super().first_own_held() if gated is None else min(gated, super().first_own_held() or gated)
+
     # -- for the ordering ------------------------------------------------------------------------------------------------------
 
     def record_room(self) -> int:
+        if self.frozen:
+            return 0
         stream = self.record_streams[self.me]
         return self.reach(stream) - (stream.high - self.stability.lowest(stream))
 

@@ -10,20 +10,16 @@ Keeps one deadline per stream with a gap, and the frames answered lately, both b
 
 from __future__ import annotations
 
-from itertools import islice
 from operator import itemgetter
 
 from antiphon.model import codec
 from antiphon.model.frames import Nack
 from antiphon.model.ids import MemberId
+from antiphon.protocol.multicast.request import RANGES_LIMIT, Request
 from antiphon.protocol.multicast.stream import Stream
 from antiphon.protocol.stage import Context
 from antiphon.protocol.timers import Timer
 
-_RANGES_PER_REQUEST = 64
-_REQUEST_BYTES = 64
-_RANGE_BYTES = 24
-"""More than a request takes beside its ids, and more than a range in it takes."""
 _DOUBLINGS = 16
 """How often the pause between requests is doubled at most, whatever `nack_max_s` says."""
 _SENDER_ALONE = 2
@@ -37,9 +33,6 @@ class Repair:
     def __init__(self, context: Context, streams: list[Stream]) -> None:
         self.context, self.settings, self.drops = context, context.settings, context.drops
         self.requests_sent = self.repairs_sent = 0
-        ids = len(context.me.encode()) + len(context.group.encode())
-        self._request_room = min((context.settings.frame_bytes - _REQUEST_BYTES - ids) // _RANGE_BYTES, _RANGES_PER_REQUEST)
-        """Ranges in one request: it must fit into a frame."""
         self._answer_s = 0.0
         """How long an answer takes to come, smoothed."""
         self._timer: Timer | None = None
@@ -48,17 +41,25 @@ class Repair:
 
     def on_view(self, streams: list[Stream]) -> None:
         self.streams = streams
+        self._frozen = False
         self._gapped: dict[int, Stream] = {}
         self._answers: dict[tuple[int, int, int], tuple[float, int]] = {}
         """(stream, first, part) of a frame to when it will be sent to all, unless somebody else does it first, and the attempt."""
         self._answered: dict[tuple[int, int, int], tuple[float, MemberId | None]] = {}
         """(stream, first, part) to when, and to whom alone, it was sent."""
 
+    def freeze(self) -> None:
+        """Asks for nothing more until the next view: what would come is not taken. Goes on answering."""
+        self._frozen = True
+        for stream in self._gapped.values():
+            stream.attempt = 0
+        self._gapped.clear()
+
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
     def note_gap(self, stream: Stream) -> None:
         """Something of the stream is missing, at least for now."""
-        if stream.index not in self._gapped and stream.high < stream.known:
+        if stream.index not in self._gapped and stream.high < stream.known and not self._frozen:
             self._gapped[stream.index] = stream
             stream.attempt = 0
             self._ask_at(stream, self.settings.nack_s * self.context.rng.uniform(0.5, 1.5))
@@ -74,27 +75,19 @@ class Repair:
 
     def _ask(self) -> None:
         now, settings = self.context.now, self.settings
-        wants: list[tuple[int, int, int, int]] = []
-        parts: list[tuple[int, int, list[int], int]] = []
-        room = self._request_room
+        request = Request(self.context)
         for stream in list(self._gapped.values()):
             if not stream.gapped:
                 del self._gapped[stream.index]
-            elif stream.nack_at <= now and room > 0:
+            elif stream.nack_at <= now and request.room > 0:
                 # The lowest number first: it is what the rest waits for, and the last to be abandoned. But nobody may have it any more, or
                 # there may be no room for it here before another has come: so every other repeated request begins further on.
-                missing = sorted([*stream.gaps(), *((number, number) for number in stream.parts)])
+                missing = stream.lacks(stream.high + 1, stream.known)
                 turn = stream.attempt // 2 % len(missing) if stream.attempt % 2 else 0
                 for low, high in missing[turn:]:
-                    if room <= 0:
+                    if request.room <= 0:
                         break
-                    room -= 1
-                    if low in stream.parts:
-                        absent = _absent(stream, low, 4 * room + 4)
-                        parts.append((stream.index, low, absent, stream.attempt))
-                        room -= len(absent) // 4
-                    else:
-                        wants.append((stream.index, low, high, stream.attempt))
+                    request.add(stream, low, high, stream.attempt)
                 if not stream.attempt:
                     stream.asked_at = now
                 # Asking again before an answer can be here would only bring it twice.
@@ -102,26 +95,23 @@ class Repair:
                 stream.attempt += 1
                 stream.put_off = False
                 stream.nack_at = now + min(pause, settings.nack_max_s) * self.context.rng.uniform(0.75, 1.25)
-        if wants or parts:
-            self.requests_sent += 1
-            nack = Nack(self.context.group, self.context.me, self.context.view.id, wants, parts)
-            self.context.outbox.sends.append((None, codec.encode(nack)))
+        self.requests_sent += request.send(None)
         if self._gapped:
             self._arm(max(min(stream.nack_at for stream in self._gapped.values()), now))
 
     def ask_for(self, wanted: list[tuple[Stream, int]]) -> None:
         """Asks for these messages by themselves, for as many as fit. An answer holds so many frames and begins with the first that is
         missing; if there is no room for that here, what would make room never came."""
-        wants: list[tuple[int, int, int, int]] = []
-        parts: list[tuple[int, int, list[int], int]] = []
-        for stream, number in wanted[: max(self._request_room // 2, 1)]:
-            if number in stream.parts:
-                parts.append((stream.index, number, _absent(stream, number, 4), stream.attempt))
-            else:
-                wants.append((stream.index, number, number, stream.attempt))
+        request = Request(self.context)
+        for stream, number in wanted[: max(request.room // 2, 1)]:
+            request.add(stream, number, number, stream.attempt, parts=4)
+        self.requests_sent += request.send(None)
+
+    def ask_positions(self, member: MemberId) -> None:
+        """Asks a member for a whole digest."""
         self.requests_sent += 1
-        nack = Nack(self.context.group, self.context.me, self.context.view.id, wants, parts)
-        self.context.outbox.sends.append((None, codec.encode(nack)))
+        nack = Nack(self.context.group, self.context.me, self.context.view.id, [])
+        self.context.outbox.sends.append(((member,), codec.encode(nack)))
 
     def _put_off(self, stream: Stream, low: int, high: int) -> None:
         """Another member asks for `low … high`: no need to ask for the same now. Once for each own request: who asks without end must
@@ -145,7 +135,7 @@ class Repair:
 
     def answer(self, nack: Nack) -> None:
         """Sends what another member misses, or plans to."""
-        wants, parts = nack.wants[:_RANGES_PER_REQUEST], nack.parts[:_RANGES_PER_REQUEST]
+        wants, parts = nack.wants[:RANGES_LIMIT], nack.parts[:RANGES_LIMIT]
         if not all(0 <= want[0] < len(self.streams) for want in (*wants, *parts)):
             self.drops["malformed"] += 1
             return
@@ -216,9 +206,3 @@ class Repair:
         if 0 <= part < len(wires):
             self.repairs_sent += 1
             self.context.outbox.sends.append((None if to is None else (to,), wires[part]))
-
-
-def _absent(stream: Stream, number: int, limit: int) -> list[int]:
-    """The parts of a half-arrived message that are missing, the first `limit` of them."""
-    count, here = stream.parts[number]
-    return list(islice((index for index in range(count) if index not in here), limit))

@@ -2,6 +2,10 @@
 
 Keeps one row of positions per member of the view. A row of n members costs O(n) to send and to take; the minimum over all rows
 (what is stable, so what may be forgotten) is taken once per own digest, not once per digest received.
+
+Who has said its positions and has nothing new to say sends their checksum: a few bytes, however large the group, and a comparison for
+who takes it. In a group at rest all checksums are equal. Who cannot tell what one stands for, because the digest before it was lost,
+asks its sender for a whole digest; so the loss of the last message before a silence is seen as it always was.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from antiphon.model import codec
 from antiphon.model.frames import Digest
 from antiphon.model.ids import MemberId
 from antiphon.protocol.multicast.stream import Stream
+from antiphon.protocol.outbox import Destination
 from antiphon.protocol.stage import Context
 
 _HEADER_BYTES = 64
@@ -20,8 +25,11 @@ _POSITION_BYTES = 18
 
 
 class Stability:
-    def __init__(self, context: Context, streams: list[Stream], reach: Callable[[Stream], int]) -> None:
-        self.context, self.settings, self._reach = context, context.settings, reach
+    def __init__(
+        self, context: Context, streams: list[Stream], reach: Callable[[Stream], int], own_delivered: Callable[[], int | None]
+    ) -> None:
+        self.context, self.settings = context, context.settings
+        self._reach, self._own_delivered = reach, own_delivered
         self.news = False
         """Whether any position has changed since the last digest."""
         self.due = False
@@ -31,6 +39,8 @@ class Stability:
         self._slice = max((context.settings.frame_bytes - _HEADER_BYTES - ids) // _POSITION_BYTES, 1)
         """Positions in one digest: more streams than fit into a frame are said in several."""
         self._say_at = self._wake_at = float("inf")
+        self._told_at: dict[MemberId, float] = {}
+        """When each member that asked was told the own positions."""
         self.on_view(streams)
 
     def on_view(self, streams: list[Stream]) -> None:
@@ -41,6 +51,11 @@ class Stability:
         self.me = self.rank_by_member[self.context.me]
         start = [stream.high for stream in streams]
         self.rows: list[list[int]] = [start] * len(view.members)
+        self._checks: list[int | None] = [None] * len(view.members)
+        """The checksum of each row, as far as it was needed."""
+        self._unsettled = self._gapped = False
+        """Whether a row has changed since the last look at what is stable; whether the last own digest told of a gap."""
+        self._told_at.clear()
         self.own_stable = start[self.me]
         self.majority = view.majority
         self._mark_said()
@@ -57,6 +72,8 @@ class Stability:
             return False
         # Digests may overtake each other, and positions only grow.
         self.rows[rank] = new = [*row[:start], *map(max, have, row[start:end]), *row[end:]]
+        self._checks[rank] = None
+        self._unsettled = True
         if new[self.me] == row[self.me]:
             return False
         stable = self.lowest(self.streams[self.me])
@@ -64,6 +81,26 @@ class Stability:
             return False
         self.own_stable = stable
         return True
+
+    def positions_behind(self, member: MemberId, check: int) -> list[int] | None:
+        """The positions that a member's checksum stands for: none where there is nothing to learn from it, None where it says nothing."""
+        rank = self.rank_by_member[member]
+        known = check == self._check_of(rank)
+        own = self.rows[self.me]
+        if not self.news:
+            level = check == self._check_of(self.me)
+        else:
+            own = [stream.high for stream in self.streams]
+            level = check == codec.checksum(own)
+        if level:
+            return [] if known else own
+        return self.rows[rank] if known else None
+
+    def _check_of(self, rank: int) -> int:
+        check = self._checks[rank]
+        if check is None:
+            check = self._checks[rank] = codec.checksum(self.rows[rank])
+        return check
 
     def flush(self) -> None:
         """At the end of a turn: says enough news at once, arms the timer for less."""
@@ -80,12 +117,24 @@ class Stability:
         """Forgets what every member has. A sender that keeps its window has heard from all members of everything that lies a window
         behind; so even where somebody's digests do not arrive, the store is bounded."""
         self.rows[self.me] = [stream.high for stream in self.streams]
+        self._checks[self.me] = None
+        self._unsettled = False
         for stream, stable in zip(self.streams, map(min, *self.rows) if len(self.rows) > 1 else self.rows[0], strict=True):
             if stream.sender != self.context.me:
                 stable = max(stable, min(stream.high, stream.top - self._reach(stream)))
+            elif stream.index == self.me:
+                self.own_stable = max(self.own_stable, stable)
+                continue
             if stable > stream.stable:
                 stream.forget(stable)
-        self.own_stable = self.streams[self.me].stable
+        self.forget_own()
+
+    def forget_own(self) -> None:
+        """Forgets the own frames that every member has and that are delivered here: what is not, may have to be sent again."""
+        delivered, stream = self._own_delivered(), self.streams[self.me]
+        stable = self.own_stable if delivered is None else min(self.own_stable, delivered)
+        if stable > stream.stable:
+            stream.forget(stable)
 
     def lowest(self, stream: Stream) -> int:
         """How far every member has the stream."""
@@ -106,20 +155,40 @@ class Stability:
     def slowest(self) -> tuple[MemberId, int]:
         return max(self.lags(), key=lambda lag: lag[1], default=(self.context.me, 0))
 
+    def tell(self, member: MemberId) -> None:
+        """Tells a member that asked the own positions, as often as there could be new ones."""
+        now = self.context.now
+        if now - self._told_at.get(member, float("-inf")) >= self.settings.digest_s:
+            self._told_at[member] = now
+            self._send_positions((member,))
+
     def _say(self) -> None:
-        self.settle()
-        self._mark_said()
+        if self.news or self._unsettled:
+            self.settle()
+        if self.news:
+            self._mark_said()
+            self._send_positions(None)
+        elif self._gapped:
+            self._send_positions(None)
+        elif len(self.rows) > 1:
+            context = self.context
+            digest = Digest(context.group, context.me, context.view.id, [], check=self._check_of(self.me))
+            context.outbox.sends.append((None, codec.encode(digest)))
         self._soon = False
-        if len(self.rows) > 1:
-            context, have = self.context, self.rows[self.me]
-            for start in range(0, len(have), self._slice):
-                part = have[start : start + self._slice]
-                tops = [stream.top for stream in self.streams[start : start + self._slice]]
-                digest = Digest(context.group, context.me, context.view.id, part, None if tops == part else tops, start)
-                context.outbox.sends.append((None, codec.encode(digest)))
-            self.digests_sent += 1
+        self.digests_sent += len(self.rows) > 1
         self._interval = min(self._interval * 2, self.settings.heartbeat_s)
         self._say_in(self._interval)
+
+    def _send_positions(self, to: Destination) -> None:
+        if len(self.rows) == 1:
+            return
+        context, have = self.context, [stream.high for stream in self.streams]
+        tops = [stream.top for stream in self.streams]
+        self._gapped = tops != have
+        for start in range(0, len(have), self._slice):
+            part, top = have[start : start + self._slice], tops[start : start + self._slice]
+            digest = Digest(context.group, context.me, context.view.id, part, None if top == part else top, start)
+            context.outbox.sends.append((to, codec.encode(digest)))
 
     def _mark_said(self) -> None:
         self.news = self.due = False

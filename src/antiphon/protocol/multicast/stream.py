@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 
 from antiphon.model.frames import Fragment
 from antiphon.model.ids import MemberId
@@ -117,12 +118,17 @@ class Stream:
         """Whether something is known to be missing."""
         return self.high < self.known
 
-    def gaps(self) -> list[tuple[int, int]]:
-        """What is missing entirely; half-arrived messages are in `parts`."""
-        gaps = self.above.missing(self.high + 1, self.known)
+    def holding(self) -> list[int]:
+        """The position without a gap, then the ranges above it, flat."""
+        return [self.high, *chain.from_iterable(self.above)]
+
+    def lacks(self, low: int, high: int) -> list[tuple[int, int]]:
+        """What of `low … high`, all of it beyond the first gap, is not here. A half-arrived message stands alone."""
+        gaps = self.above.missing(low, high)
         if self.parts:
             begun = Ranges((number, number) for number in sorted(self.parts))
-            gaps = [piece for low, high in gaps for piece in begun.missing(low, high)]
+            whole = [piece for first, last in gaps for piece in begun.missing(first, last)]
+            gaps = sorted(whole + [(number, number) for number in self.parts if low <= number <= high])
         return gaps
 
     # -- fragments -------------------------------------------------------------------------------------------------------------

@@ -39,6 +39,6 @@ class Tree(Reliable):
     def forward(self, stream: Stream, wire: bytes, source: MemberId | None) -> None:
         self.put_on_its_way(stream.sender, wire)
 
-    def on_view(self, view: View, cut: dict[MemberId, int]) -> None:
+    def on_view(self, view: View, starts: dict[MemberId, int]) -> None:
         self._targets_by_root.clear()
-        super().on_view(view, cut)
+        super().on_view(view, starts)

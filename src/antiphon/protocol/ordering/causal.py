@@ -117,11 +117,11 @@ class Causal(Ordering):
                     ranks.append(sender)
         self.crowded = self._held >= self.context.settings.waiting_messages
 
-    def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
+    def on_view(self, view: View, previous: View, starts: dict[MemberId, int]) -> None:
         # What still waits, waits for a message that no survivor holds: all survivors drop it alike.
         self.context.drops["lost_predecessor"] += self._held
-        known = dict(zip(self._members, self._clock, strict=True))
-        self._begin(view, [known.get(member, cut.get(member, 0)) for member in view.members])
+        positions = dict(zip(self._members, self._clock, strict=True)) | starts
+        self._begin(view, [positions.get(member, 0) for member in view.members])
 
     def why(self, message: MessageId) -> Why | None:
         for rank, waiting in enumerate(self._waiting):

@@ -36,13 +36,13 @@ class Fifo(Ordering):
                 number = piece[2] + 1
         self._next_by_sender[sender] = number
 
-    def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
+    def on_view(self, view: View, previous: View, starts: dict[MemberId, int]) -> None:
         # What still waits, waits for a message that no survivor holds: all survivors drop it alike.
         self.context.drops["lost_predecessor"] += self._held
         self._held_by_sender.clear()
         self._held = 0
         kept = self._next_by_sender
-        self._next_by_sender = {member: kept.get(member, cut.get(member, 0) + 1) for member in view.members}
+        self._next_by_sender = {member: starts[member] + 1 if member in starts else kept.get(member, 1) for member in view.members}
 
     def why(self, message: MessageId) -> Why | None:
         for _, low, high in self._held_by_sender.get(message.sender, {}).values():

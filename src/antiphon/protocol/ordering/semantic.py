@@ -123,13 +123,13 @@ class Semantic(Ordering):
         """The parents that were missing at the last look."""
         self._looking = False
         self._ask_at = context.now
-        self._know(context.view.members, context.cut)
+        self._begin(context.view.members, context.cut)
 
-    def _know(self, members: tuple[MemberId, ...], cut: dict[MemberId, int]) -> None:
-        """What lies before this member's time counts as delivered."""
-        for member in (*members, *cut):
-            if member not in self._senders:
-                self._senders[member] = _Sender(cut.get(member, 0))
+    def _begin(self, members: tuple[MemberId, ...], starts: dict[MemberId, int]) -> None:
+        """What lies before a start counts as delivered; who is not named and not new goes on."""
+        for member in (*members, *starts):
+            if member in starts or member not in self._senders:
+                self._senders[member] = _Sender(starts.get(member, 0))
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
@@ -279,6 +279,18 @@ class Semantic(Ordering):
         lost = tuple(name for name in batch.follows(seqno) if not self.is_delivered(name))
         self.deliver(Orphaned(batch, seqno, lost) if lost else (batch, seqno, seqno))
 
+    def know(self, sender: MemberId, low: int, high: int) -> None:
+        known = self._senders.get(sender)
+        if known is None:
+            if self.context.newcomer:
+                return  # it counts as delivered already
+            known = self._senders[sender] = _Sender(0)
+        for first, last in known.accepted.missing(max(low, known.level + 1), high):
+            known.add(first, last)
+        numbers = [number for number in known.children if low <= number <= high and number not in known.waiting]
+        if numbers:
+            self._release(known, numbers)
+
     # -- parents that do not come ----------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
@@ -321,7 +333,7 @@ class Semantic(Ordering):
                 if seqno in sender.children:
                     self._release(sender, [seqno])
 
-    def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
+    def on_view(self, view: View, previous: View, starts: dict[MemberId, int]) -> None:
         """All that exists of the old view is here now, so what is still missing is lost: what waits for it is delivered, marked so."""
         self._give_up(list(self._missing_parents()))
         if self._held:
@@ -331,7 +343,7 @@ class Semantic(Ordering):
                 sender.waiting.clear()
                 sender.children.clear()
             self._held = 0
-        self._know(view.members, cut)
+        self._begin(view.members, starts)
 
     # -- questions -------------------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,8 @@ messages in their order, and tells the numbering in records that cover whatever 
 place is known, it is here, and everything before it is delivered. Numbers are (epoch, n), and the epoch is the view.
 
 Because a member answers only what it delivered, and that has its place already, this order also keeps causal precedence. For the
-day the sequencer dies with records that nobody else holds, a batch carries how many places its sender had delivered: a
-message has a lower count than everything sent by those who delivered it, so sorting by it puts causes first.
+day the sequencer dies with records that nobody else holds, a batch carries how many places its sender had delivered: if those are
+more than survivors know, it may answer what is lost, and is left out; the rest is sorted by it, which puts causes first.
 
 Keeps data without a place and places without data. Own messages use up credit until they have been delivered, and the sequencer waits
 for members that lack its records; at `waiting_messages` only what is needed next is taken. Cost: two look-ups per batch, one record
@@ -41,11 +41,11 @@ class Total(Ordering):
         self._places_per_record = max((context.settings.frame_bytes - _RECORD_BYTES - ids) // _PLACE_BYTES, 1)
         self._begin(context.view, context.cut)
 
-    def _begin(self, view: View, cut: dict[MemberId, int]) -> None:
+    def _begin(self, view: View, starts: dict[MemberId, int]) -> None:
         kept = self._next_by_sender
         self._members = view.members
         self._sequencing = view.members[0] == self.context.me
-        self._next_by_sender = {member: kept.get(member, cut.get(member, 0) + 1) for member in view.members}
+        self._next_by_sender = {member: starts[member] + 1 if member in starts else kept.get(member, 1) for member in view.members}
         self._unnumbered_by_sender = dict(self._next_by_sender)
         """At the sequencer: the next message of each sender to be numbered."""
         self._data_by_sender: dict[MemberId, dict[int, Delivery]] = {member: {} for member in view.members}
@@ -165,28 +165,44 @@ class Total(Ordering):
             self._next_by_sender[sender] = low
             places.popleft()
 
-    def on_view(self, view: View, previous: View, cut: dict[MemberId, int]) -> None:
+    def on_view(self, view: View, previous: View, starts: dict[MemberId, int]) -> None:
         """Every survivor holds the same records and the same data. The places that are known are delivered, without what nobody
         holds; then what has no place yet, causes first, ties in the old view's order: all do the same, so nothing needs a number."""
         self._advance()
+        # Who had delivered more places than these may answer a message that is lost: that of the next place, or of one nobody knows.
+        # Nobody who comes along had; who does not, dies with it or is on another side, from where it comes by synchronisation.
+        known = self._delivered
         while self._places:
-            # The head's data is lost, and with it its sender's later messages: fifo.
-            sender = self._places[0][0]
-            self._drop(sender)
-            self._places = deque(place for place in self._places if place[0] != sender)
-            self._advance()
-        for sender, piece in self._without_place():
-            batch, low, high = piece
-            if _count(batch) > self._delivered:
-                # Its sender had delivered a message that is lost with the sequencer.
+            sender, low, high = self._places[0]
+            piece = self._data_by_sender[sender].get(low)
+            if piece is None or _count(piece[0]) > known:
+                # It is lost, and with it its sender's later messages: fifo.
                 self._drop(sender)
-            elif self._data_by_sender[sender].pop(low, None) is not None:
-                self.deliver(piece)
-                self._delivered += high - low + 1
-                self._next_by_sender[sender] = high + 1
+                self._places = deque(place for place in self._places if place[0] != sender)
+            elif piece[2] > high:
+                self._data_by_sender[sender][high + 1] = (piece[0], high + 1, piece[2])
+                self._data_by_sender[sender][low] = (piece[0], low, high)
+            else:
+                self._end(sender, piece)
+                self._places.popleft()
+                if piece[2] < high:
+                    self._places.appendleft((sender, piece[2] + 1, high))
+        for sender, piece in self._without_place():
+            if _count(piece[0]) > known:
+                self._drop(sender)
+            elif piece[1] in self._data_by_sender[sender]:
+                self._end(sender, piece)
         for sender in self._data_by_sender:
             self._drop(sender)
-        self._begin(view, cut)
+        self._begin(view, starts)
+
+    def _end(self, sender: MemberId, piece: Delivery) -> None:
+        """Delivers a piece at the end of the epoch."""
+        _, low, high = piece
+        del self._data_by_sender[sender][low]
+        self.deliver(piece)
+        self._delivered += high - low + 1
+        self._next_by_sender[sender] = high + 1
 
     def _without_place(self) -> list[tuple[MemberId, Delivery]]:
         """The data that follows what was delivered of each sender, causes first."""

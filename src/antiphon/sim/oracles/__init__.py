@@ -23,18 +23,33 @@ Causal order brings parent before child with it, because nobody can answer what 
 sequencer, and causal precedence as well: a sender that delivered `m` held `m`'s number, so what it sends then can only be numbered
 later; and what it sends itself is numbered in the order of its numbers. That argument needs no clock, but it needs that a
 number which somebody acted upon survives: a new sequencer numbers what was left without one so that it stays true.
+
+Where a membership makes the views, `check_group` asks the same promises of whole lives, what members caught up with included, and more:
+
+| promise     | says                                                                      | judged                          |
+|-------------|---------------------------------------------------------------------------|---------------------------------|
+| views       | one view is one thing, and all who come from one view come on one side    | always                          |
+| primary     | there is one line of views                                                | where only a majority goes on   |
+| one_stream  | total order is one over all views                                         | … and delivery is safe          |
+| convergence | all who are there end in one view                                         | when settled                    |
+| private     | a message to one arrives once, in its place, or comes back                | always; completely when settled |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from antiphon.errors import InvalidOption
+from antiphon.model.control import Wants
+from antiphon.model.ids import MemberId
+from antiphon.model.options import GroupOptions
 from antiphon.sim.log import MemberLog
 from antiphon.sim.oracles.answers import minimality, parent_before_child
 from antiphon.sim.oracles.completeness import agreement, integrity, no_duplication, validity, virtual_synchrony
 from antiphon.sim.oracles.history import History, Violation
-from antiphon.sim.oracles.order import causal, fifo, total
+from antiphon.sim.oracles.order import causal, fifo, one_stream, total
+from antiphon.sim.oracles.private import private
+from antiphon.sim.oracles.views import convergence, primary, views
 
 __all__ = [
     "ORACLES",
@@ -45,14 +60,20 @@ __all__ = [
     "causal",
     "check",
     "check_all",
+    "check_group",
+    "convergence",
     "fifo",
     "integrity",
     "minimality",
     "no_duplication",
+    "one_stream",
     "parent_before_child",
+    "primary",
+    "private",
     "promised",
     "total",
     "validity",
+    "views",
     "virtual_synchrony",
 ]
 
@@ -107,6 +128,28 @@ def check(
         if name in names and (settled or name not in _AT_THE_END)
         for violation in oracle(history, multicast, delivery)
     ]
+
+
+def check_group(
+    logs: Sequence[MemberLog], options: GroupOptions, wants: Mapping[MemberId, Wants] | None = None, *, settled: bool = True
+) -> list[Violation]:
+    """Every promise of a group that the logs of its members show broken, where a membership made its views. `wants` says what members
+    wanted of the time before they came; who is not in it wanted all."""
+    names = promised(options.order, options.multicast)
+    history = History(logs, wants or {})
+    repairs = options.multicast != "besteffort"
+    found = views(history)
+    if options.partitions == "majority":
+        found += primary(history)
+        if "total" in names and options.delivery == "safe":
+            found += one_stream(history)
+    if settled:
+        found += convergence(history)
+    found += private(history, settled=settled, after=repairs)
+    for name, oracle in ORACLES.items():
+        if name in names and (settled or name not in _AT_THE_END):
+            found += oracle(history, options.multicast, options.delivery)
+    return found
 
 
 def check_all(logs: Sequence[MemberLog], multicast: str = "reliable", delivery: str = "agreed") -> dict[str, list[Violation]]:

@@ -6,23 +6,29 @@ Cost: both look at every name of every delivery once.
 from __future__ import annotations
 
 from antiphon.model.ids import MessageId
-from antiphon.sim.oracles.history import Logs, Violation, history_of
+from antiphon.sim.log import Delivered
+from antiphon.sim.oracles.history import History, Life, Logs, Violation, history_of
 
 
 def parent_before_child(logs: Logs, final: bool = True) -> list[Violation]:
     """A message is delivered after every message it names, except those it is delivered with as lost.
 
     `final`: a parent may be called lost only when no member that stayed delivers it, ever; so it is wherever lost messages
-    are repaired. Over best effort a parent that was given up may still come."""
+    are repaired. Over best effort a parent that was given up may still come. Where a membership makes the views it may come from another
+    side: there a parent must not be called lost when somebody of the same company has delivered it. And what a member catches up with
+    may answer a message that is lost to all who are left; over best effort each view begins with a cut, and what a newcomer gets of the
+    past is what this or that member happened to have."""
     history, found = history_of(logs), []
-    alive = {message for life in history.lives if life.current for message in life.place} if final else set[MessageId]()
+    alive = {message for life in history.lives if life.current for message in life.place}
     for life in history.lives:
         for place, event in enumerate(life.delivered):
             for parent in history.sent[event.id].names:
                 if parent in event.lost:
-                    if parent in alive and history.answers_for(life, parent):
+                    if final and _is_wrongly_lost(history, life, place, parent, alive):
                         why = f"delivered {event.id} with {parent} given up as lost, but it was not lost"
                         found.append(Violation("parent_before_child", life.member, (parent, event.id), why))
+                elif _is_lost_to_all(history, life, event, parent, alive, final):
+                    continue
                 elif history.answers_for(life, parent) and life.place.get(parent, place) >= place:
                     why = f"delivered {event.id} before {parent}, which it answers"
                     found.append(Violation("parent_before_child", life.member, (parent, event.id), why))
@@ -47,3 +53,24 @@ def minimality(logs: Logs) -> list[Violation]:
                 why = f"held {event.id} for {(event.at - possible_at) * 1000:.3f} ms although nothing it answers was missing"
                 found.append(Violation("minimality", life.member, (event.id,), why))
     return found
+
+
+def _is_lost_to_all(history: History, life: Life, event: Delivered, parent: MessageId, alive: set[MessageId], final: bool) -> bool:
+    if history.given:
+        return False
+    if not final:
+        return event.recovered or (parent not in life.place and history.view_of.get(parent) != history.view_of[event.id])
+    return event.recovered and parent not in alive and parent not in life.place
+
+
+def _is_wrongly_lost(history: History, life: Life, place: int, parent: MessageId, alive: set[MessageId]) -> bool:
+    if history.given:
+        return parent in alive and history.answers_for(life, parent)
+    where = life.delivered_in[place]
+    company = next((company for company in history.companies if company.old == where and life in company.lives), None)
+    if company is None:
+        return False  # it was gone before the view ended
+    return any(
+        parent in other.place and not other.delivered[other.place[parent]].recovered and other.delivered_in[other.place[parent]] == where
+        for other in company.lives
+    )

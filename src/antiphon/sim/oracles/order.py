@@ -52,13 +52,49 @@ def total(logs: Logs, delivery: str = "agreed") -> list[Violation]:
 
     The sequence is that of the current member that got furthest. A member that crashed is judged entirely in a safe group; in an
     agreed group, in its last view, up to the last position at which both the message and its order record were stable: what
-    it delivered after that, the survivors may have numbered anew."""
+    it delivered after that, the survivors may have numbered anew.
+
+    Where a membership makes the views, a view may end in several ways, one for each company that goes on from it, and each ends the
+    sequence in its own way: the sequence is one within each company. A member that was gone is held against every company, in a
+    safe group against those only that must have held what it delivered."""
     history, found = history_of(logs), []
-    for view in range(len(history.views)):
-        sequences = [(life, _judged(life, view, delivery)) for life in history.lives if view in life.installed]
-        # Current members first, and among them the one that got furthest: its sequence is the one the others are held against.
-        sequences.sort(key=lambda pair: (not pair[0].current, -len(pair[1])))
-        found += _against_the_first(sequences)
+    if history.given:
+        for view in range(len(history.views)):
+            sequences = [(life, _judged(life, view, delivery)) for life in history.lives if view in life.installed]
+            # Current members first, and among them the one that got furthest: its sequence is the one the others are held against.
+            sequences.sort(key=lambda pair: (not pair[0].current, -len(pair[1])))
+            found += _against_the_first(sequences)
+        return found
+    for company in history.companies:
+        members = [(life, _judged(life, company.old, delivery)) for life in company.lives]
+        members.sort(key=lambda pair: -len(pair[1]))
+        old = history.views[company.old]
+        enough = old is not None and len(set(company.side) & set(old.members)) > len(old.members) - old.majority
+        judged = delivery if enough else "agreed"
+        gone = [(life, _judged(life, company.old, judged)) for life in history.lives if not life.current and life.views[-1] == company.old]
+        found += _against_the_first([*members, *gone])
+    return found
+
+
+def one_stream(logs: Logs) -> list[Violation]:
+    """Where only a majority goes on, and what is delivered is safe, total order is more than a sequence per view: what two members both
+    deliver, in whatever views, recovered or not, they deliver in the same order. Cost: O(deliveries)."""
+    history, found = history_of(logs), []
+    stream: list[MessageId] = []
+    for life in sorted(history.lives, key=lambda life: -len(life.delivered)):
+        place_of = {message: place for place, message in enumerate(stream)}
+        furthest = -1
+        for event in life.delivered:
+            place = place_of.get(event.id)
+            if place is None:
+                continue
+            if place < furthest:
+                why = f"delivered {stream[furthest]} before {event.id}, which comes first elsewhere"
+                found.append(Violation("one_stream", life.member, (event.id, stream[furthest]), why))
+                break
+            furthest = place
+        if not stream:
+            stream = [event.id for event in life.delivered]
     return found
 
 
@@ -70,7 +106,7 @@ def _against_the_first(sequences: list[tuple[Life, list[MessageId]]]) -> list[Vi
         done: set[MessageId] = set()
         reached = 0
         for message in messages:
-            while reached < len(sequence) and sequence[reached] in done:
+            while reached < len(sequence) and (sequence[reached] in done or life.adopts(sequence[reached])):
                 reached += 1
             if message not in position and reached == len(sequence):
                 # This member has the whole sequence and one more: the sequence simply goes on here.
@@ -86,15 +122,9 @@ def _against_the_first(sequences: list[tuple[Life, list[MessageId]]]) -> list[Vi
 
 def _judged(life: Life, view: int, delivery: str) -> list[MessageId]:
     """The deliveries of a member in a view that must agree with the others'."""
-    messages = life.delivered_within(view)
     if life.current or delivery == "safe" or view != life.views[-1]:
-        return messages
-    stable = life.log.stable
-    ordered = max(life.log.stable_records.values(), default=0)
-    for count, message in enumerate(messages):
-        if count == ordered or message.seqno > stable.get(message.sender, 0):
-            return messages[:count]
-    return messages
+        return life.delivered_within(view)
+    return life.stable_within(view)
 
 
 def _pasts(history: History) -> dict[MessageId, dict[MemberId, int]]:

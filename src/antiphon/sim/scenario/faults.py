@@ -7,6 +7,7 @@ import re
 from antiphon.debugger.pattern import take_pattern
 from antiphon.debugger.rule import parse_rule
 from antiphon.debugger.words import Word, duration, seconds
+from antiphon.sim.node_world import NodeWorld
 from antiphon.sim.scenario.reading import end, take
 from antiphon.sim.scenario.scene import Scene
 
@@ -16,20 +17,25 @@ SETTLE_S = 60.0
 
 def at(scene: Scene, rest: list[Word]) -> list[str]:
     when = _seconds(rest, "a time, like 20ms")
-    if when < scene.world.now:
-        raise ValueError(f"it is {duration(scene.world.now)} already")
+    if when < scene.ground.now:
+        raise ValueError(f"it is {duration(scene.ground.now)} already")
     return _run_until(scene, when)
 
 
 def wait(scene: Scene, rest: list[Word]) -> list[str]:
-    return _run_until(scene, scene.world.now + _seconds(rest, "a duration, like 50ms"))
+    return _run_until(scene, scene.ground.now + _seconds(rest, "a duration, like 50ms"))
 
 
 def settle(scene: Scene, rest: list[Word]) -> list[str]:
     limit_s = _seconds(rest, "a duration") if rest else SETTLE_S
-    if scene.world.now + limit_s > TIME_LIMIT_S:
+    if scene.ground.now + limit_s > TIME_LIMIT_S:
         raise ValueError(f"a scenario lasts at most {TIME_LIMIT_S:,.0f} s")
-    return [] if scene.world.settle(limit_s) else [f"not at rest after {duration(limit_s)}"]
+    ground = scene.ground
+    if isinstance(ground, NodeWorld):
+        settled = ground.wait_for(lambda: all(map(ground.at_rest, scene.groups)), limit_s)
+    else:
+        settled = ground.settle(limit_s)
+    return [] if settled else [f"not at rest after {duration(limit_s)}"]
 
 
 def cut(scene: Scene, rest: list[Word]) -> list[str]:
@@ -39,9 +45,9 @@ def cut(scene: Scene, rest: list[Word]) -> list[str]:
         rest.pop(0)
     destination = scene.name(take(rest, "a second member"))
     end(rest)
-    scene.world.cut(source, destination)
+    scene.ground.cut(source, destination)
     if not one_way:
-        scene.world.cut(destination, source)
+        scene.ground.cut(destination, source)
     return []
 
 
@@ -54,39 +60,52 @@ def split(scene: Scene, rest: list[Word]) -> list[str]:
             groups[-1].append(scene.name(word))
     if len(groups) < 2:
         raise ValueError("say where the split is: `split A | B C`")
-    scene.world.partition(groups)
+    scene.ground.partition(groups)
     return []
 
 
 def heal(scene: Scene, rest: list[Word]) -> list[str]:
     end(rest)
-    scene.world.heal()
+    scene.ground.heal()
     return []
 
 
 def crash(scene: Scene, rest: list[Word]) -> list[str]:
-    scene.world.crash(_one(scene, rest))
+    scene.ground.crash(_one(scene, rest))
     return []
 
 
 def restart(scene: Scene, rest: list[Word]) -> list[str]:
-    scene.world.restart(_one(scene, rest))
+    scene.ground.restart(_one(scene, rest))
     return []
 
 
 def pause(scene: Scene, rest: list[Word]) -> list[str]:
-    scene.world.pause(_one(scene, rest))
+    scene.ground.pause(_one(scene, rest))
     return []
 
 
 def resume(scene: Scene, rest: list[Word]) -> list[str]:
-    scene.world.resume(_one(scene, rest))
+    scene.ground.resume(_one(scene, rest))
+    return []
+
+
+def stop(scene: Scene, rest: list[Word]) -> list[str]:
+    """`stop reading A`: its application takes nothing any more."""
+    take(rest, "`reading`", "reading")
+    scene.nodes.stop_reading(_one(scene, rest))
+    return []
+
+
+def start(scene: Scene, rest: list[Word]) -> list[str]:
+    take(rest, "`reading`", "reading")
+    scene.nodes.start_reading(_one(scene, rest))
     return []
 
 
 def slow(scene: Scene, rest: list[Word]) -> list[str]:
     name = scene.name(take(rest, "a member"))
-    scene.world.slow(name, _seconds(rest, "the time a frame takes, like 10ms"))
+    scene.ground.slow(name, _seconds(rest, "the time a frame takes, like 10ms"))
     return []
 
 
@@ -101,7 +120,7 @@ def skew(scene: Scene, rest: list[Word]) -> list[str]:
         if not _RATE.fullmatch(rate):
             raise ValueError(f"{rate!r} is no rate: write a number, like 1.01")
     end(rest)
-    scene.world.skew(name, offset_s, float(rate))
+    scene.ground.skew(name, offset_s, float(rate))
     return []
 
 
@@ -114,10 +133,10 @@ def rule(scene: Scene, words: list[Word]) -> list[str]:
     """A rule, all words of the line; or `drop held`."""
     if [word.text for word in words[:2]] == ["drop", "held"]:
         rest = words[2:]
-        pattern = take_pattern(rest, scene.world.names)
+        pattern = take_pattern(rest, scene.ground.names)
         end(rest)
-        return _none_held(scene.world.tap.drop_held(pattern))
-    scene.world.rules.append(parse_rule(words, scene.world.names))
+        return _none_held(scene.ground.tap.drop_held(pattern))
+    scene.ground.rules.append(parse_rule(words, scene.ground.names))
     return []
 
 
@@ -125,7 +144,7 @@ def clear(scene: Scene, rest: list[Word]) -> list[str]:
     """What the rules hold stays held until it is released or dropped."""
     take(rest, "`rules`", "rules")
     end(rest)
-    scene.world.rules.clear()
+    scene.ground.rules.clear()
     return []
 
 
@@ -139,11 +158,11 @@ def release(scene: Scene, rest: list[Word]) -> list[str]:
             labels.append(rest.pop(0))
         if not labels:
             raise ValueError("say what to release: `all`, `one`, or the labels of messages, and then perhaps `data from A to B`")
-    pattern = take_pattern(rest, scene.world.names)
+    pattern = take_pattern(rest, scene.ground.names)
     end(rest)
     if not labels:
-        return _none_held(scene.world.release(pattern, None, count))
-    return [line for label in labels for line in _none_held(scene.world.release(pattern, scene.message(label), 1), label.text)]
+        return _none_held(scene.ground.release(pattern, None, count))
+    return [line for label in labels for line in _none_held(scene.ground.release(pattern, scene.message(label), 1), label.text)]
 
 
 def _none_held(count: int, label: str = "") -> list[str]:
@@ -165,7 +184,7 @@ def _seconds(rest: list[Word], what: str) -> float:
 def _run_until(scene: Scene, when: float) -> list[str]:
     if when > TIME_LIMIT_S:
         raise ValueError(f"a scenario lasts at most {TIME_LIMIT_S:,.0f} s")
-    scene.world.run_until(when)
+    scene.ground.run_until(when)
     return []
 
 

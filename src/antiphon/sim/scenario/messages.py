@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from antiphon.debugger.words import Word, whole
-from antiphon.errors import TooLarge, UnknownParent, WouldBlock
+from antiphon.errors import TooLarge, UnknownParent, WorldError
 from antiphon.model.ids import MessageId
+from antiphon.sim.node_world import NodeWorld
 from antiphon.sim.scenario.reading import end, take
 from antiphon.sim.scenario.scene import MESSAGES_LIMIT, Scene
 
@@ -15,6 +16,7 @@ def say(scene: Scene, words: list[Word]) -> list[str]:
     """`A sends …` and `B answers …`, all words of the line."""
     rest = words[2:]
     name, reply_to = scene.name(words[0]), None
+    group = scene.take_group(rest)
     if words[1].text == "answers":
         reply_to = scene.message(take(rest, "the label of the question"))
         take(rest, "`as` and a label for the answer", "as")
@@ -27,10 +29,17 @@ def say(scene: Scene, words: list[Word]) -> list[str]:
     for called, payload in payload_by_label.items():
         scene.check_label(called)
         try:
-            scene.label(called, scene.world.send(name, payload, reply_to, after))
-        except (WouldBlock, UnknownParent, TooLarge) as refused:
+            scene.label(called, _send(scene, name, payload, reply_to, after, group))
+        except (WorldError, UnknownParent, TooLarge) as refused:
             return [f"{called} is refused: {refused}"]
     return []
+
+
+def _send(scene: Scene, name: str, payload: bytes, reply_to: MessageId | None, after: tuple[MessageId, ...], group: str) -> MessageId:
+    ground = scene.ground
+    if isinstance(ground, NodeWorld):
+        return ground.send(name, payload, reply_to, after, group)
+    return ground.send(name, payload, reply_to, after)
 
 
 def _payloads(label: str, rest: list[Word]) -> dict[str, bytes]:

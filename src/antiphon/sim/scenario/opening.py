@@ -1,6 +1,7 @@
-"""The opening lines of a scenario: which group, over which network, with which settings.
+"""The opening lines of a scenario: which group or which nodes, over which network, with which settings.
 
     group ORDER [MULTICAST] members A B C [seed 7] [delivery safe] [window 64] [fanout 3]
+    nodes A B C [late D] [seed 7] [seeds A] [shy B]
     network [from A to B] [latency L] [loss 2%] [duplicate 1%] [reorder 5%] [by 50ms] [bandwidth 100000] [queue 1s] [keyed]
     settings NAME VALUE …
 
@@ -24,6 +25,7 @@ from antiphon.sim.network import Constant, Exponential, Latency, LinkModel, LogN
 MEMBERS_LIMIT = 64
 _NUMBER_LIMIT = 1 << 40
 _WORDS_OF_GROUP = ("members", "seed", "delivery", "window", "fanout")
+_WORDS_OF_NODES = ("late", "seed", "seeds", "shy")
 
 
 class Opening(Struct, frozen=True, kw_only=True):
@@ -31,6 +33,16 @@ class Opening(Struct, frozen=True, kw_only=True):
 
     members: tuple[str, ...]
     options: GroupOptions
+    seed: int = 1
+
+
+class NodesOpening(Struct, frozen=True, kw_only=True):
+    """A `nodes` line. Broadcasts reach `seeds` (None: everybody); who is `shy` is no name server."""
+
+    nodes: tuple[str, ...]
+    late: tuple[str, ...] = ()
+    seeds: tuple[str, ...] | None = None
+    shy: tuple[str, ...] = ()
     seed: int = 1
 
 
@@ -47,17 +59,12 @@ def parse_group(words: list[Word]) -> Opening:
     while rest:
         word = rest.pop(0)
         if word == "members":
-            while rest and rest[0] not in _WORDS_OF_GROUP:
-                members += (rest.pop(0),)
+            members += _names(rest, _WORDS_OF_GROUP)
         elif word in _WORDS_OF_GROUP:
             chosen[word] = _value(rest, word)
         else:
             raise ValueError(f"{word!r} is not understood; after the order and the multicast come {', '.join(_WORDS_OF_GROUP)}")
-    if not 1 <= len(members) <= MEMBERS_LIMIT or len(set(members)) != len(members):
-        raise ValueError(f"name one to {MEMBERS_LIMIT} members, each once: `members A B C`")
-    for name in members:
-        if not _NAME.fullmatch(name):
-            raise InvalidName(name, "in scenarios a name is a letter and then letters, digits, - and _")
+    _check_names(members, "members A B C")
     options = GroupOptions(
         order=kinds[0],
         multicast=kinds[1] if len(kinds) == 2 else "reliable",
@@ -66,6 +73,28 @@ def parse_group(words: list[Word]) -> Opening:
         fanout=whole(chosen.get("fanout", "2"), 1, MEMBERS_LIMIT),
     )
     return Opening(members=members, options=options, seed=whole(chosen.get("seed", "1"), 0, _NUMBER_LIMIT))
+
+
+def parse_nodes(words: list[Word]) -> NodesOpening:
+    """The words after `nodes`."""
+    rest = [word.text for word in words]
+    names = {"nodes": _names(rest, _WORDS_OF_NODES)}
+    seed = "1"
+    while rest:
+        word = rest.pop(0)
+        if word == "seed":
+            seed = _value(rest, word)
+        elif word in names:
+            raise ValueError(f"say `{word}` once")
+        else:
+            names[word] = _names(rest, _WORDS_OF_NODES)
+    nodes, late = names["nodes"], names.get("late", ())
+    _check_names((*nodes, *late), "nodes A B C")
+    for name in (*names.get("seeds", ()), *names.get("shy", ())):
+        if name not in (*nodes, *late):
+            raise ValueError(f"there is no node {name}; the nodes are {', '.join((*nodes, *late))}")
+    shy = names.get("shy", ())
+    return NodesOpening(nodes=nodes, late=late, seeds=names.get("seeds"), shy=shy, seed=whole(seed, 0, _NUMBER_LIMIT))
 
 
 def parse_network(words: list[Word], network: NetworkModel) -> NetworkModel:
@@ -131,6 +160,21 @@ def latency(text: str) -> Latency:
             raise ValueError(f"{sigma!r} is no sigma: write a median and a number, like 20ms~0.5")
         return LogNormal(seconds(median), float(sigma))
     return Constant(seconds(text))
+
+
+def _names(rest: list[str], until: tuple[str, ...]) -> tuple[str, ...]:
+    names: tuple[str, ...] = ()
+    while rest and rest[0] not in until:
+        names += (rest.pop(0),)
+    return names
+
+
+def _check_names(names: tuple[str, ...], example: str) -> None:
+    if not 1 <= len(names) <= MEMBERS_LIMIT or len(set(names)) != len(names):
+        raise ValueError(f"name one to {MEMBERS_LIMIT} members, each once: `{example}`")
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise InvalidName(name, "in scenarios a name is a letter and then letters, digits, - and _")
 
 
 def _value(rest: list[str], word: str) -> str:

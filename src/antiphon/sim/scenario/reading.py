@@ -14,6 +14,21 @@ def take(rest: list[Word], what: str, exactly: str | None = None) -> Word:
     return rest.pop(0)
 
 
+def take_text(rest: list[Word], what: str) -> str:
+    """Takes a word in quotes."""
+    if not rest or not rest[0].quoted:
+        raise ValueError(f"{what} is missing: write it in quotes")
+    return rest.pop(0).text
+
+
+def given(rest: list[Word], word: str) -> bool:
+    """Takes the next word if it is this one; says whether it was."""
+    if rest and rest[0] == Word(word):
+        rest.pop(0)
+        return True
+    return False
+
+
 def end(rest: list[Word]) -> None:
     """The line ends here."""
     if rest:

@@ -1,5 +1,8 @@
 """The swarm: thousands of small worlds, each from one seed, each with its own faults, each judged by every oracle of its order.
 
+There are two kinds of worlds: one group of members whose views are given to them (`views`), and nodes that find, join and leave a group and
+agree on its views themselves (`nodes`).
+
     outcome = run_seed(Case(seed=7, order="total", multicast="tree", faults=("loss", "crash")))
     assert outcome.ok, f"{outcome}; replay with: {replay_command(outcome.case)}"
 
@@ -10,15 +13,21 @@ A case costs 20 to 100 ms. A failing seed is printed as the command that replays
 """
 
 from antiphon.sim.swarm.campaign import Summary, campaign
-from antiphon.sim.swarm.case import FAULTS, MIX, Case, default_cases, faults_of, replay_command
+from antiphon.sim.swarm.case import FAULTS, KINDS, MIX, NODE_FAULTS, Case, default_cases, faults_of, replay_command
 from antiphon.sim.swarm.extension import load
-from antiphon.sim.swarm.run import Outcome, run_seed
+from antiphon.sim.swarm.node_weather import Act, NodeWeather
+from antiphon.sim.swarm.outcome import Outcome
+from antiphon.sim.swarm.run import run_seed
 from antiphon.sim.swarm.weather import Weather
 
 __all__ = [
     "FAULTS",
+    "KINDS",
     "MIX",
+    "NODE_FAULTS",
+    "Act",
     "Case",
+    "NodeWeather",
     "Outcome",
     "Summary",
     "Weather",

@@ -25,7 +25,8 @@ from antiphon.errors import AntiphonError, UsageError, WorldError
 from antiphon.sim.oracles import promised
 from antiphon.sim.swarm import extension
 from antiphon.sim.swarm.case import Case, replay_command
-from antiphon.sim.swarm.run import Outcome, run_seed
+from antiphon.sim.swarm.outcome import Outcome
+from antiphon.sim.swarm.run import run_seed
 
 FAILURES_KEPT = 100
 _PATIENCE_S = 600.0

@@ -16,9 +16,14 @@ from antiphon.errors import InvalidOption
 from antiphon.model.options import GroupOptions
 from antiphon.protocol.registry import MULTICASTS, ORDERS, stages
 
+KINDS = ("views", "nodes")
+"""One group of members whose views are given to them; or nodes that find, join and leave a group and agree on its views themselves."""
 FAULTS = ("loss", "duplication", "reordering", "crash", "slow", "cut", "pause")
 """Frames are lost, doubled, or late; a member dies; a member takes long for every frame; nothing passes from one member to another
 for a while; a member stands still for a while. A new fault goes to the end, so that the mixes of old seeds keep what they had."""
+NODE_FAULTS = (*FAULTS, "skew", "restart", "partition", "flapping", "churn")
+"""What else can happen to nodes: clocks go wrong; who crashed comes back as somebody new; the network falls into parts; a part of it comes
+and goes; nodes leave, and others come."""
 MIX = "mix"
 """A random choice of the faults, another one for each seed."""
 
@@ -33,56 +38,76 @@ class Case(Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = (MIX,)
     delivery: str = "agreed"
     messages: int | None = None
+    kind: str = "views"
+    partitions: str = "continue"
 
     def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InvalidOption("kind", self.kind, f"choose {' or '.join(KINDS)}")
+        known = possible_faults(self.kind)
         for fault in self.faults:
-            if fault not in FAULTS and fault != MIX:
-                raise InvalidOption("faults", fault, f"choose from {', '.join(FAULTS)}, or {MIX} for a random choice of them")
+            if fault not in known and fault != MIX:
+                hint = "; it befalls nodes only: add --kind nodes" if fault in NODE_FAULTS else ""
+                raise InvalidOption("faults", fault, f"choose from {', '.join(known)}, or {MIX} for a random choice of them{hint}")
         if self.members is not None and not 2 <= self.members <= 64:
             raise InvalidOption("members", self.members, "a swarm's group has 2 to 64 members")
         if self.messages is not None and not 1 <= self.messages <= 100_000:
             raise InvalidOption("messages", self.messages, "choose 1 to 100,000")
-        stages(GroupOptions(order=self.order, multicast=self.multicast, delivery=self.delivery))
+        stages(GroupOptions(order=self.order, multicast=self.multicast, delivery=self.delivery, partitions=self.partitions))
+
+
+def possible_faults(kind: str) -> tuple[str, ...]:
+    """Everything that can happen in a case of this kind."""
+    return NODE_FAULTS if kind == "nodes" else FAULTS
 
 
 def members_of(case: Case) -> int:
-    """How many members the case's group has: three to seven, now and then two, or up to twelve."""
+    """How many members the case's group has: three to seven, now and then two, or up to twelve; of nodes three to six, seldom more."""
     rng = draw(case, "members")
     usual, size = rng.randint(3, 7), rng.random()
+    if case.kind == "nodes":
+        return case.members or (rng.randint(8, 12) if size < 0.04 else min(usual, 6))
     return case.members or (2 if size < 0.03 else rng.randint(8, 12) if size < 0.1 else usual)
 
 
 def faults_of(case: Case) -> tuple[str, ...]:
-    """The faults of a case, the seed's own choice included, in the order of `FAULTS`."""
+    """The faults of a case, the seed's own choice included, in the order of `possible_faults`."""
     chosen = set(case.faults) - {MIX}
     if MIX in case.faults:
         rng = draw(case, "faults")
-        chosen.update(fault for fault in FAULTS if rng.random() < 0.5)
-    return tuple(fault for fault in FAULTS if fault in chosen)
+        chosen.update(fault for fault in possible_faults(case.kind) if rng.random() < (0.5 if fault in FAULTS else 0.4))
+    return tuple(fault for fault in possible_faults(case.kind) if fault in chosen)
 
 
 def replay_command(case: Case, load: Sequence[str] = ()) -> str:
     """The command that runs exactly this case again, in the directory where `load` names the same files."""
-    words = ["antiphon sim swarm", *(f"--load {shlex.quote(file)}" for file in load)]
+    words = ["antiphon sim swarm", *(f"--load {shlex.quote(file)}" for file in load), f"--kind {case.kind}"]
     words += [f"--order {case.order}", f"--multicast {case.multicast}", f"--members {members_of(case)}"]
     words += [f"--seeds {case.seed}:{case.seed + 1}", f"--faults {','.join(faults_of(case)) or 'none'}", f"--delivery {case.delivery}"]
+    if case.kind == "nodes":
+        words.append(f"--partitions {case.partitions}")
     if case.messages is not None:
         words.append(f"--messages {case.messages}")
     return " ".join(words)
 
 
-def default_cases(seeds: range) -> Iterator[Case]:
-    """Spreads the seeds over every order, every multicast that repairs, and both deliveries; the faults are a mix."""
-    groups = [
-        (order, multicast, delivery)
-        for delivery in ("agreed", "safe")
-        for multicast in MULTICASTS
-        if multicast != "besteffort"
-        for order in ORDERS
-    ]
+def default_cases(seeds: range, kind: str | None = None) -> Iterator[Case]:
+    """Spreads the seeds over every order, every multicast that repairs, both deliveries and, among nodes, both policies for partitions; the
+    faults are a mix. Without a `kind` even seeds are groups with given views, odd ones are nodes."""
+    repairing = [multicast for multicast in MULTICASTS if multicast != "besteffort"]
+    groups = [(order, multicast, delivery) for delivery in ("agreed", "safe") for multicast in repairing for order in ORDERS]
     for seed in seeds:
-        order, multicast, delivery = groups[seed % len(groups)]
-        yield Case(seed=seed, order=order, multicast=multicast, delivery=delivery)
+        chosen = kind or KINDS[seed % len(KINDS)]
+        turn = seed if kind is not None else seed // len(KINDS)
+        order, multicast, delivery = groups[turn % len(groups)]
+        if chosen == "views":
+            yield Case(seed=seed, order=order, multicast=multicast, delivery=delivery)
+        else:
+            # Every round over the groups has the other policy, and now and then one has a multicast that repairs nothing.
+            partitions = ("continue", "majority")[turn // len(groups) % 2]
+            if turn % 41 == 40:
+                order, multicast, delivery = ("unordered", "semantic")[turn // 41 % 2], "besteffort", "agreed"
+            yield Case(seed=seed, kind=chosen, order=order, multicast=multicast, delivery=delivery, partitions=partitions)
 
 
 def draw(case: Case, purpose: str) -> random.Random:

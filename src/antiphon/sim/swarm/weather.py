@@ -105,7 +105,7 @@ def _fair(case: Case) -> Weather:
             nack_max_s=0.4,
             parent_s=rng.choice((0.05, 0.5)),
         ),
-        network=_network(rng, faults),
+        network=network_of(rng, faults),
         # The first member of a view has the special part, where there is one; it deserves to die more often.
         victim=0 if crash.random() < 0.4 else crash.randrange(members),
         crash_at=span_s * crash.uniform(0.1, 1.0),
@@ -154,7 +154,7 @@ def _names(rng: random.Random, members: int) -> tuple[str, ...]:
     return tuple(f"{(rng.choice(_ALPHABETS) * longest)[: rng.randint(1, longest)].strip()}{number}" for number in range(members))
 
 
-def _network(rng: random.Random, faults: frozenset[str]) -> NetworkModel:
+def network_of(rng: random.Random, faults: frozenset[str]) -> NetworkModel:
     latencies: tuple[Latency, ...] = (
         Constant(rng.uniform(0.0005, 0.02)),
         Uniform(0.001, rng.uniform(0.01, 0.1)),

@@ -1,0 +1,197 @@
+"""The directory of one node: the groups there are, as far as it has heard.
+
+Promises: the application is told of every group that somebody in reach is in, once (`Discovered`); of a group it rejected not again
+before the node's next advertisement; of the end of a group it was told of (`Vanished`), if that was heard. Every question to a name
+server ends in one `NameServerAnswer`. Nothing received raises; what makes no sense is counted in `drops`.
+
+Keeps what `hints` and `questions` keep, and one pending answer. Costs one frame per advertisement and, in a group of any size, about
+one answer: of n members that draw their delays from `answer_s`, those answer that drew within one network delay of the earliest.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias
+
+from antiphon.errors import InvalidOption
+from antiphon.model.codec import Frame
+from antiphon.model.control import Advertise, AskGroups, Ended, GroupInfo, Groups
+from antiphon.model.events import Discovered, Event, Vanished
+from antiphon.model.ids import Address, GroupId, MemberId, name_of
+from antiphon.model.options import Settings
+from antiphon.protocol.discovery.group_list import group_list
+from antiphon.protocol.discovery.hints import KNOWN_LIMIT, Hints
+from antiphon.protocol.discovery.questions import Questions
+from antiphon.protocol.timers import Timers
+
+Send: TypeAlias = Callable[[tuple[Address, ...] | None, Frame], None]
+"""To these addresses, or (None) to every node that a broadcast reaches."""
+
+
+class Directory:
+    def __init__(
+        self,
+        node: MemberId,
+        address: Address,
+        *,
+        rng: random.Random,
+        settings: Settings,
+        now: float,
+        send: Send,
+        tell: Callable[[Event], None],
+        mine: Callable[[], list[GroupInfo]],
+        timers: Timers,
+        name_server: bool = True,
+    ) -> None:
+        """`mine` says which groups this node is in, as it would tell them. The owner runs `timers`."""
+        self.node, self.address, self.name_server = node, address, name_server
+        self.now = now
+        self.drops: Counter[str] = Counter()
+        """Everything that was dropped, by reason."""
+        self._rng, self._settings, self._timers = rng, settings, timers
+        self._send, self._tell, self._mine = send, tell, mine
+        self._hints = Hints()
+        self._questions = Questions(node, settings, rng, self._call_in, lambda address, frame: send((address,), frame), tell)
+        self._heard: dict[GroupId, int] | None = None
+        """While an answer is pending: the groups that others told since it was asked for, with the view."""
+
+    # -- from the application ----------------------------------------------------------------------------------------------------
+
+    def advertise(self, now: float) -> None:
+        """This node has come, or come back: asks everybody, itself too, which groups there are. What was rejected is open again."""
+        self.now = now
+        self._hints.reconsider()
+        self._send(None, Advertise(self.node))
+        self._answer_soon()
+
+    def announce(self, now: float, group: GroupId) -> None:
+        """Tells everybody of an own group without being asked: it has just been created."""
+        self.now = now
+        self._broadcast([info for info in self._own().values() if info.id == group])
+
+    def reject(self, now: float, group: GroupId) -> None:
+        """Does not want to hear of a group, nor tell others of it, until the next `advertise`."""
+        self.now = now
+        if group in self._own():
+            raise InvalidOption("group", group, "this node is in it: leave it instead")
+        self._hints.reject(group)
+
+    def end(self, now: float, group: GroupId, view: int) -> None:
+        """This node was the last member of a group and has left it: it is gone, here and everywhere."""
+        self.now = now
+        self._hints.end(now, group, view)
+        self._send(None, Ended(group, view))
+
+    def forget(self, now: float, group: GroupId) -> None:
+        """No contact of a group answers: it is as if it had never been heard of."""
+        self.now = now
+        self._hints.forget(group)
+
+    def ask(self, now: float, address: Address) -> int:
+        """Asks the node at `address` as a name server; its `NameServerAnswer` carries the number returned here."""
+        self.now = now
+        return self._questions.ask(address)
+
+    def known(self) -> tuple[GroupInfo, ...]:
+        """The groups that this node has heard of and is not in, by id."""
+        own = self._own()
+        return tuple(sorted((info for info in self._hints if info.id not in own), key=lambda info: info.id))
+
+    def find(self, name_or_id: str) -> list[GroupInfo]:
+        """The groups with this id, or else with this name, by id; own ones too."""
+        infos = self._all()
+        return [info for info in infos if info.id == name_or_id] or [info for info in infos if name_of(info.id) == name_or_id]
+
+    # -- from the network --------------------------------------------------------------------------------------------------------
+
+    def receive(self, now: float, source: Address, frame: Advertise | Groups | AskGroups | Ended) -> None:
+        """Takes a frame that came from `source`."""
+        self.now = now
+        if isinstance(frame, Ended):
+            self._receive_ended(frame)
+        elif frame.node == self.node:
+            self.drops["own_frame"] += 1
+        elif isinstance(frame, Groups):
+            self._receive_groups(source, frame)
+        elif isinstance(frame, AskGroups):
+            self._receive_question(source, frame)
+        else:
+            self._answer_soon()
+
+    def _receive_groups(self, source: Address, frame: Groups) -> None:
+        if frame.index >= frame.count:
+            self.drops["malformed_groups"] += 1
+            return
+        # An answer to an advertisement goes to all and names the teller's own groups; a name server also repeats what it has heard.
+        broadcast = frame.question == 0
+        if not broadcast and frame.question not in self._questions:
+            self.drops["unasked_groups"] += 1
+            return
+        own = self._own()
+        believed: list[GroupInfo] = []
+        for info in frame.groups:
+            if broadcast and self._heard is not None and (info.id in self._heard or len(self._heard) < KNOWN_LIMIT):
+                self._heard[info.id] = max(info.view, self._heard.get(info.id, 0))
+            if info.id in own:
+                believed.append(own[info.id])
+                self._hints.learn(own[info.id], None)
+            elif self._hints.believes(self.now, info, broadcast):
+                believed.append(info)
+                if self._hints.learn(info, source):
+                    self._tell(Discovered(info))
+            else:
+                self.drops["unwanted_group"] += 1
+        if not broadcast:
+            self._questions.receive(frame, tuple(believed))
+
+    def _receive_question(self, source: Address, frame: AskGroups) -> None:
+        if not self.name_server:
+            self._send((source,), Groups(self.node, (), frame.question, refused=True))
+            return
+        for part in group_list(self.node, self._all(), self._settings.frame_bytes, frame.question):
+            self._send((source,), part)
+
+    def _receive_ended(self, frame: Ended) -> None:
+        if frame.group in self._own():
+            # It is the other side of a partition that has ended, or a lie.
+            self.drops["ended_but_alive"] += 1
+        elif self._hints.end(self.now, frame.group, frame.view):
+            self._tell(Vanished(frame.group))
+
+    # -- answers -----------------------------------------------------------------------------------------------------------------
+
+    def _answer_soon(self) -> None:
+        # A second advertisement while an answer is pending needs no second answer, but what was told before it, its sender may
+        # not have heard: everything counts as untold again.
+        if self._heard is None:
+            self._call_in(self._rng.uniform(0.0, self._settings.answer_s), self._answer)
+        self._heard = {}
+
+    def _answer(self) -> None:
+        heard, self._heard = self._heard or {}, None
+        self._broadcast([info for info in self._own().values() if heard.get(info.id, -1) < info.view])
+
+    def _broadcast(self, infos: list[GroupInfo]) -> None:
+        for info in infos:
+            # So that a group is not news to this node after it has left it.
+            self._hints.learn(info, None)
+        for part in group_list(self.node, infos, self._settings.frame_bytes) if infos else ():
+            self._send(None, part)
+
+    def _all(self) -> list[GroupInfo]:
+        infos = {info.id: info for info in self._hints} | self._own()
+        return [infos[group] for group in sorted(infos)]
+
+    def _own(self) -> dict[GroupId, GroupInfo]:
+        return {info.id: info for info in self._mine()}
+
+    def _call_in(self, seconds: float, callback: Callable[[], None]) -> None:
+        when = self.now + seconds
+
+        def due() -> None:
+            self.now = max(self.now, when)
+            callback()
+
+        self._timers.at(when, due)

@@ -1,0 +1,211 @@
+"""One attempt of a coordinator to make a view.
+
+| phase      | waits for                                   | then                                                                       |
+|------------|---------------------------------------------|----------------------------------------------------------------------------|
+| ASKING     | the state of every participant              | targets for those who lack something of their side                        |
+| FLUSHING   | `Flushed` of each of them                   | installs the view                                                          |
+| INSTALLING | the acknowledgement of every member         | is over                                                                    |
+| OVER       | nothing: done, given up, or without a majority                                                                           |
+
+What is not answered is repeated every `retry_s`. Who answers nothing for `change_s` is left out of the next attempt. Cost: a few frames
+to and from each participant, each as long as the group is large.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from antiphon.model.control import Acknowledge, Flushed, Install, Propose, Seat, Side, State, Target
+from antiphon.model.ids import Address, MemberId
+from antiphon.protocol.membership.flush import is_well_formed, union
+from antiphon.protocol.membership.quorum import lacking
+
+if TYPE_CHECKING:
+    from antiphon.protocol.membership.membership import Membership
+
+
+_LEFT_LIMIT = 64
+"""Of those who have left, the latest are told to everyone: who missed a view need not look for them."""
+
+
+class Phase(Enum):
+    ASKING = "waits for states"
+    FLUSHING = "waits until nobody lacks anything"
+    INSTALLING = "waits for acknowledgements"
+    OVER = "is over"
+
+
+class Change:
+    def __init__(self, member: Membership, ballot: int, seats: tuple[Seat, ...], leaving: tuple[Seat, ...]) -> None:
+        self._member, self._port = member, member.port
+        self.ballot, self.seats, self.leaving = ballot, seats, leaving
+        self.phase = Phase.ASKING
+        self.participants: dict[MemberId, Address] = dict((*seats, *leaving))
+        self._states: dict[MemberId, State] = {}
+        self._targets: dict[MemberId, Target] = {}
+        """Who has yet to fetch what."""
+        self._unacknowledged: dict[MemberId, None] = {}
+        self._since = self._port.now
+        """When there was progress last."""
+
+    def begin(self) -> None:
+        self._member.post(self.participants, self._proposal())
+        self._retry_later()
+
+    def give_up(self) -> None:
+        self.phase = Phase.OVER
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the view is not made yet."""
+        return self.phase in (Phase.ASKING, Phase.FLUSHING)
+
+    # -- answers ---------------------------------------------------------------------------------------------------------------
+
+    def receive_state(self, frame: State, source: Address) -> None:
+        if self.phase is not Phase.ASKING or frame.ballot != self.ballot or self.participants.get(frame.member) != source:
+            return
+        level = [state for state in self._states.values() if state.view == frame.view]
+        if not is_well_formed(frame.have, len(level[0].have) if level else len(frame.have)):
+            self._port.drops["malformed"] += 1
+            return
+        if frame.member not in self._states:
+            self._since = self._port.now
+        self._states[frame.member] = frame
+        if len(self._states) == len(self.participants):
+            self._flush()
+
+    def receive_flushed(self, frame: Flushed, source: Address) -> None:
+        if self.participants.get(frame.member) != source:
+            return
+        if self.phase is Phase.FLUSHING and frame.ballot == self.ballot and self._targets.pop(frame.member, None) is not None:
+            self._since = self._port.now
+            if not self._targets:
+                self._install()
+
+    def receive_acknowledge(self, frame: Acknowledge) -> None:
+        if frame.view != self.ballot or self.phase is not Phase.INSTALLING:
+            return
+        if self._unacknowledged.pop(frame.member, self) is None and not self._unacknowledged:
+            self.phase = Phase.OVER
+            self._member.coordinator.finished(self)
+
+    # -- phases ----------------------------------------------------------------------------------------------------------------
+
+    def _proposal(self) -> Propose:
+        latest = b"" if self._member.stable else self._member.agreement.latest
+        return Propose(
+            self._port.group, self._port.me, self.ballot, self._member.agreement.view_id, self.seats, self.leaving, latest
+        )
+
+    def _flush(self) -> None:
+        present = [member for member, state in self._states.items() if state.view]
+        if self._port.options.partitions == "majority" and present:
+            short = lacking(present, [state.stable or self._member.chain for state in self._states.values() if state.view])
+            if short is not None:
+                self.phase = Phase.OVER
+                self._member.coordinator.stopped(self, *short)
+                return
+        self.phase, self._since = Phase.FLUSHING, self._port.now
+        for view, members in self._ending().items():
+            whole = union(self._states[member].have for member in members)
+            for member in members:
+                if self._states[member].have != whole:
+                    self._targets[member] = Target(self._port.group, self._port.me, self.ballot, view, whole, tuple(members))
+        for member, target in self._targets.items():
+            self._member.post((member,), target)
+        if not self._targets:
+            self._install()
+
+    def _ending(self) -> dict[int, list[MemberId]]:
+        """Old views to those who come from them level, and deliver what they hold of them."""
+        sides: dict[int, list[MemberId]] = {}
+        for member in self.participants:
+            state = self._states[member]
+            if state.view and state.synchronised:
+                sides.setdefault(state.view, []).append(member)
+        seated = dict(self.seats)
+        sides = {view: members for view, members in sides.items() if any(member in seated for member in members)}
+        if self._port.options.partitions == "majority":
+            # Only one side can have gone on: the others were stopped, and what they hold is not theirs to order.
+            latest = max((state.view for state in self._states.values()), default=0)
+            return {latest: sides[latest]} if latest in sides else {}
+        return sides
+
+    def _install(self) -> None:
+        self.phase, self._since = Phase.INSTALLING, self._port.now
+        member, port = self._member, self._port
+        ending = self._ending()
+        seated = dict(self.seats)
+        apart = [who for who in self.participants if self._states[who].view and who not in ending.get(self._states[who].view, ())]
+        sides = [Side(view, tuple(who for who in members if who in seated)) for view, members in ending.items()]
+        # Those who are catching up, and have got equally far, are one side: newcomers by the dozen would all have to hear each other.
+        alike: dict[tuple[int, object], list[MemberId]] = {}
+        for who in apart:
+            if who in seated:
+                state = self._states[who]
+                alike.setdefault((state.view, who if state.synchronised else state.check), []).append(who)
+        sides += [Side(view, tuple(members), False) for (view, _), members in alike.items()]
+        sides.append(Side(0, tuple(who for who in seated if not self._states[who].view)))
+        absent: dict[MemberId, Address] = {}
+        for state in self._states.values():
+            absent.update(state.absent)
+        # Whoever of the old view is not in the new one, even if it was heard again meanwhile: it must be looked for.
+        before = set() if port.view is None else set(port.view.members)
+        absent.update((who, where) for who, where in port.address_by_member.items() if who in before)
+        frame = Install(
+            port.group,
+            port.me,
+            self.ballot,
+            self.seats,
+            # Who is apart sends again what it has not delivered itself: others may have it, and those leave it out.
+            [self._states[who].delivered if who in apart else self._states[who].sent for who in seated],
+            tuple(side for side in sides if side.members),
+            port.options,
+            tuple(sorted(before.symmetric_difference(seated))),
+            member.still_absent(absent, self.seats, self.leaving),
+            (*member.left, *dict(self.leaving))[-_LEFT_LIMIT:],
+            member.description,
+        )
+        self._unacknowledged = dict.fromkeys(seated)
+        self._frame = frame
+        member.post(self.participants, frame)
+
+    # -- what does not come ----------------------------------------------------------------------------------------------------
+
+    def silent(self) -> list[MemberId]:
+        """Those who owe an answer."""
+        if self.phase is Phase.ASKING:
+            return [member for member in self.participants if member not in self._states]
+        if self.phase is Phase.FLUSHING:
+            return list(self._targets)
+        return list(self._unacknowledged)
+
+    def _retry_later(self) -> None:
+        self._port.call_in(self._port.settings.retry_s * self._port.rng.uniform(0.75, 1.25), self._retry)
+
+    def _retry(self) -> None:
+        if self.phase is Phase.OVER:
+            return
+        waited = self._port.now - self._since
+        silent = self.silent()
+        if waited >= self._port.settings.change_s and silent:
+            installing = self.phase is Phase.INSTALLING
+            self.phase = Phase.OVER
+            # Who does not acknowledge a view is silent in it, and failure detection takes care of it.
+            if not installing:
+                self._member.coordinator.unanswered(self, silent)
+            else:
+                self._member.coordinator.finished(self)
+            return
+        if self.phase is Phase.ASKING:
+            self._member.post(silent, self._proposal())
+        elif self.phase is Phase.FLUSHING:
+            for member, target in self._targets.items():
+                self._member.post((member,), target)
+            # The others wait, too: a coordinator that is heard is not taken for dead.
+            self._member.post([who for who in self.participants if who not in self._targets], self._proposal())
+        else:
+            self._member.post([*silent, *dict(self.leaving)], self._frame)
+        self._retry_later()

@@ -1,0 +1,354 @@
+"""What must change, and whether it is this member's turn to change it.
+
+Every member collects joins, leaves, suspicions and sides that were heard of. The lowest-ranked one that it does not suspect is the
+coordinator: it makes a view of all that is pending; the others pass on to it what they hear. Joins and leaves wait for a view that is not
+stable yet, up to `settle_s`. What comes within `gather_s` is made in one view.
+
+Keeps what is pending, bounded by the size a view can have.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from antiphon.model.control import Acknowledge, Beacon, Join, Leave, Refuse, Seat, Stable, State, Suspect
+from antiphon.model.ids import Address, MemberId
+from antiphon.model.view import MEMBER_LIMIT, TAG_BITS
+from antiphon.protocol.membership.change import Change, Phase
+from antiphon.protocol.timers import Timer
+
+if TYPE_CHECKING:
+    from antiphon.protocol.membership.membership import Membership
+
+_SIDES_LIMIT = 1_024
+
+
+class Coordinator:
+    def __init__(self, member: Membership) -> None:
+        self._member, self._port = member, member.port
+        self._joins: dict[MemberId, tuple[Address, float]] = {}
+        """Who wants to come in: where it is, and when it last said so."""
+        self._leaves: dict[MemberId, None] = {}
+        self.suspects: dict[MemberId, None] = {}
+        """Members of the view that are taken for dead, until they are heard again."""
+        self._slow: dict[MemberId, None] = {}
+        """Members of the view that have held others up for too long."""
+        self._sides: dict[int, Beacon] = {}
+        """Other sides of the group, by the id of their view."""
+        self._waiting_since = 0.0
+        """Since when a join or a leave waits."""
+        self.change: Change | None = None
+        self._unacknowledged: dict[MemberId, None] = {}
+        """At the first member of the view: who has not said that it has installed it. The coordinator that made it may have left."""
+        self._stopped: frozenset[MemberId] | None = None
+        """With whom there was no majority."""
+        self._highest = 0
+        """The highest ballot heard of."""
+        self._gathering: Timer | None = None
+        self._settling: Timer | None = None
+        self._orphan = False
+        """Whether the coordinator of the promised ballot is taken for dead."""
+        self._stuck = False
+        """Whether a member is frozen that cannot make a view itself."""
+
+    # -- who coordinates -------------------------------------------------------------------------------------------------------
+
+    def first(self) -> MemberId:
+        """The coordinator, as far as this member can see."""
+        view = self._port.view
+        members = () if view is None else view.members
+        return next((member for member in members if not self._doubted(member)), self._port.me)
+
+    @property
+    def leads(self) -> bool:
+        return self._port.view is not None and self.first() == self._port.me
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything to change in the view."""
+        view = self._port.view
+        return view is not None and bool(
+            self._member.agreement.changing
+            or self._stuck
+            or any(member in view for member in (*self.suspects, *self._slow, *self._leaves))
+            or self._wishes()
+            or self._others()
+        )
+
+    # -- what is asked for -----------------------------------------------------------------------------------------------------
+
+    def receive_join(self, frame: Join, source: Address) -> None:
+        view = self._port.view
+        if source != frame.address and not self._member.is_of_member(source):
+            self._port.drops["stranger"] += 1
+        elif view is None:
+            self._member.post_to(source, Refuse(self._port.group, self._port.me, 0, 0, "unknown"))
+        elif len(view.members) + len(self._joins) >= MEMBER_LIMIT:
+            self._member.post_to(frame.address, Refuse(self._port.group, self._port.me, 0, 0, "full"))
+        elif frame.options != self._port.options:
+            self._member.post_to(frame.address, Refuse(self._port.group, self._port.me, 0, 0, "options"))
+        elif frame.member not in view:
+            if not self._joins and not self._leaves:
+                self._waiting_since = self._port.now
+            self._joins[frame.member] = (frame.address, self._port.now)
+            for member, address in self._port.address_by_member.items():
+                if address == frame.address and member in view and member != self._port.me:
+                    self._suspect(member)  # its node has started again
+            self._pass_on(frame)
+            self.consider()
+
+    def receive_leave(self, frame: Leave, source: Address) -> None:
+        view = self._port.view
+        if view is not None and frame.member in view:
+            if not self._member.is_of_member(source):
+                self._port.drops["stranger"] += 1
+                return
+            if not self._joins and not self._leaves:
+                self._waiting_since = self._port.now
+            self._leaves[frame.member] = None
+            self._pass_on(frame)
+            self.consider()
+        elif view is not None:
+            self._member.tell_gone(frame.member, source)
+
+    def receive_suspect(self, frame: Suspect, source: Address) -> None:
+        view = self._port.view
+        if view is None or frame.view != view.id or not self._member.is_of_member(source):
+            self._port.drops["stale"] += 1
+            return
+        if not frame.whom and self.leads:
+            self._stuck = True
+        for member in frame.whom:
+            if member in view and member != self._port.me:
+                if frame.slow and self._port.options.slow == "evict":
+                    self._slow[member] = None
+                else:
+                    self._member.detector.doubt(member)
+        self.consider()
+
+    def lost(self, member: MemberId) -> None:
+        """The member is silent, or in another view."""
+        view = self._port.view
+        if view is not None and member in view:
+            self.suspects[member] = None
+            if not self.leads:
+                self._member.post((self.first(),), Suspect(self._port.group, self._port.me, view.id, (member,)))
+            self.consider()
+
+    def too_slow(self, member: MemberId) -> None:
+        """The member has held this one up for too long."""
+        view = self._port.view
+        if view is not None and member in view:
+            self._slow[member] = None
+            if not self.leads:
+                self._member.post((self.first(),), Suspect(self._port.group, self._port.me, view.id, (member,), True))
+            self.consider()
+
+    def found(self, member: MemberId) -> None:
+        """A suspected member was heard again."""
+        self.suspects.pop(member, None)
+        self._ask_for_view()
+        self.consider()
+
+    def _ask_for_view(self) -> None:
+        """A member that froze itself, or for somebody who is gone, and finds that it is not its turn, needs the coordinator's view."""
+        view, agreement = self._port.view, self._member.agreement
+        if view is not None and not self.leads and agreement.changing and (self._orphan or agreement.is_leader(self._port.me)):
+            self._member.post((self.first(),), Suspect(self._port.group, self._port.me, view.id, ()))
+
+    def met(self, beacon: Beacon) -> None:
+        """Another side is there, and it is this one's to propose a view of both."""
+        if not self._member.agreement.plausible(beacon.view):
+            self._port.drops["malformed"] += 1
+        elif len(self._sides) < _SIDES_LIMIT or beacon.view in self._sides:
+            self._sides[beacon.view] = beacon
+            self._highest = max(self._highest, beacon.view)
+            self.consider()
+
+    # -- beginning a change ----------------------------------------------------------------------------------------------------
+
+    def consider(self) -> None:
+        """Begins a change soon, if there is reason to, and it is this member's turn."""
+        if self._gathering is None and self._may_begin():
+            self._gathering = self._port.call_in(self._port.settings.gather_s * self._port.rng.uniform(0.5, 1.5), self._begin)
+
+    def _may_begin(self) -> bool:
+        member = self._member
+        if not self.leads or not self.pending or member.departed:
+            return False
+        if self.change is not None and self.change.under_way:
+            return False
+        if member.agreement.changing and not member.agreement.is_leader(self._port.me) and not self._orphan:
+            return False
+        if self._stopped is not None and self._stopped == frozenset(self._participants()[0]):
+            return False
+        urgent = member.agreement.changing or self._stuck or self._others() or self.suspects or self._slow
+        until = self._waiting_since + self._port.settings.settle_s
+        if urgent or member.stable or self._port.now >= until:
+            return True
+        # Only joins and leaves, and somebody may not have caught up in this view: they wait, but not for ever.
+        if self._settling is None or self._settling.callback is None:
+            self._settling = self._port.timers.at(until, self.consider)
+        return False
+
+    def _begin(self) -> None:
+        self._gathering = None
+        if not self._may_begin():
+            return
+        seats, leaving = self._participants()
+        agreement = self._member.agreement
+        counter = (max(self._highest, agreement.promised, agreement.view_id) >> TAG_BITS) + 1
+        ballot = counter << TAG_BITS | self._port.rng.getrandbits(TAG_BITS)
+        self._orphan = False
+        if not seats:
+            # Everyone leaves: there is no view to be made.
+            for member, address in leaving.items():
+                if member != self._port.me:
+                    self._member.tell_gone(member, address)
+            self._member.end()
+            return
+        self._port.address_by_member.update(seats | leaving)
+        self.change = Change(self._member, ballot, tuple(seats.items()), tuple(leaving.items()))
+        self.change.begin()
+
+    def _in_view(self) -> tuple[MemberId, ...]:
+        return () if self._port.view is None else self._port.view.members
+
+    def _others(self) -> dict[MemberId, Address]:
+        """Members of other sides, the side with the larger view first; some may be in this view, and never have installed it."""
+        members = self._in_view()
+        return {
+            member: address
+            for _, beacon in sorted(self._sides.items(), reverse=True)
+            for member, address in beacon.seats
+            if member not in members or self._doubted(member)
+        }
+
+    def _participants(self) -> tuple[dict[MemberId, Address], dict[MemberId, Address]]:
+        """The seats of the next view, in join order, and those of members that leave with it."""
+        addresses = self._port.address_by_member
+        staying = {member: addresses[member] for member in self._in_view() if not self._doubted(member)}
+        leaving = {member: staying.pop(member) for member in self._leaves if member in staying}
+        return staying | self._others() | self._wishes(), leaving
+
+    def _wishes(self) -> dict[MemberId, Address]:
+        """Who wants to come in. Who has not repeated its wish has given it up, or died."""
+        members, recently = self._in_view(), self._port.now - self._port.settings.change_s
+        return {member: address for member, (address, when) in self._joins.items() if when >= recently and member not in members}
+
+    # -- how a change goes -----------------------------------------------------------------------------------------------------
+
+    def receive_state(self, frame: State, source: Address) -> None:
+        if self.change is None or self.change.participants.get(frame.member) != source:
+            return
+        if frame.latest and self._member.agreement.catch_up(frame.latest):
+            # This member had missed a view. What it proposed was made of the old one.
+            self.change.give_up()
+            self._highest = max(self._highest, frame.ballot)
+            self.consider()
+        else:
+            self.change.receive_state(frame, source)
+
+    def receive_acknowledge(self, frame: Acknowledge, source: Address) -> None:
+        if self.change is not None:
+            self.change.receive_acknowledge(frame)
+        if frame.view == self._member.agreement.view_id:
+            stable = Stable(self._port.group, self._port.me, frame.view)
+            if self._port.address_by_member.get(frame.member) != source:
+                self._port.drops["stranger"] += 1
+            elif self._member.stable:
+                self._member.post_to(source, stable)
+            elif frame.synchronised and self._unacknowledged.pop(frame.member, self) is None and not self._unacknowledged:
+                self._member.post(self._in_view(), stable)
+
+    def receive_refuse(self, frame: Refuse, source: Address) -> None:
+        """A participant has promised a higher ballot, or is gone."""
+        change = self.change
+        if change is None or not change.under_way or frame.ballot != change.ballot or change.participants.get(frame.member) != source:
+            return
+        if self._member.agreement.plausible(frame.highest):
+            self._highest = max(self._highest, frame.highest)
+        change.give_up()
+        if frame.why != "ballot":
+            self._forget(frame.member)
+        # Whoever holds the higher ballot may be about to finish: a pause lets it.
+        self._port.call_in(self._port.settings.retry_s * self._port.rng.uniform(0.5, 2.0), self.consider)
+
+    def unanswered(self, change: Change, silent: list[MemberId]) -> None:
+        for member in silent:
+            self._forget(member)
+        self.consider()
+
+    def finished(self, change: Change) -> None:
+        """The view is made, and everyone has acknowledged it or had the time to."""
+        self._member.retire()
+        self.consider()
+
+    def stopped(self, change: Change, here: int, of: int) -> None:
+        """There is no majority: the participants stay frozen until there is."""
+        self._stopped = frozenset(dict(change.seats))
+        self._member.post(change.participants, Refuse(self._port.group, self._port.me, change.ballot, 0, "quorum", here, of))
+
+    def give_way(self, ballot: int) -> None:
+        """Somebody proposes a higher ballot."""
+        self._highest = max(self._highest, ballot)
+        if self.change is not None and self.change.ballot < ballot and self.change.phase is not Phase.OVER:
+            self.change.give_up()
+
+    def orphaned(self, leader: MemberId) -> None:
+        """The coordinator of the promised ballot is not heard any more."""
+        if leader == self._port.me:
+            self._ask_for_view()
+            return
+        if leader in self._in_view():
+            self._suspect(leader)
+        elif self.first() != self._port.me and self._orphan:
+            self._suspect(self.first())  # it should have taken over
+        self._orphan = True
+        self._ask_for_view()
+        self.consider()
+
+    def on_view(self) -> None:
+        """A view was installed: what it brought about is no longer pending."""
+        members = self._in_view()
+        self._joins = {member: wish for member, wish in self._joins.items() if member not in members}
+        self._leaves = {member: None for member in self._leaves if member in members}
+        self.suspects.clear()
+        self._slow.clear()
+        self._sides.clear()  # who is still elsewhere will be heard again
+        self._stopped, self._orphan, self._stuck = None, False, False
+        self._unacknowledged = dict.fromkeys(members)
+        if self.change is not None and self.change.ballot != self._member.agreement.view_id:
+            self.change.give_up()
+        self.consider()
+
+    def _doubted(self, member: MemberId) -> bool:
+        return member in self.suspects or member in self._slow
+
+    def _suspect(self, member: MemberId) -> None:
+        self.suspects[member] = None
+        self._member.detector.suspect(member)
+
+    def _forget(self, member: MemberId) -> None:
+        """The member does not take part: a member of the view is suspected, others must come again."""
+        if member in self._in_view() and member != self._port.me:
+            self._suspect(member)
+        self._joins.pop(member, None)
+        for view, beacon in list(self._sides.items()):
+            seats = tuple(seat for seat in beacon.seats if seat[0] != member)
+            if len(seats) < len(beacon.seats):
+                self._sides[view] = msgspec.structs.replace(beacon, seats=seats)
+                if not seats:
+                    del self._sides[view]
+
+    def _pass_on(self, frame: Join | Leave) -> None:
+        """What the coordinator may not have heard."""
+        if not self.leads:
+            self._member.post((self.first(),), frame)
+
+    def seats(self) -> tuple[Seat, ...]:
+        """The members of this side that are not suspected."""
+        addresses = self._port.address_by_member
+        return tuple((member, addresses[member]) for member in self._in_view() if not self._doubted(member) and member in addresses)

@@ -1,0 +1,470 @@
+"""One member of one group, through all its views.
+
+It owns the endpoint that sends and delivers within the current view, and everything that leads from one view to the next: agreement,
+coordination, failure detection, the search for other sides, history and synchronisation; and what goes to or comes from one peer alone.
+
+`receive` and `tick` take inputs, `end_turn` finishes a turn; frames to send and events are then in `port`. All events of a member,
+deliveries and view changes alike, are in one list in the order that is promised.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from antiphon.errors import NoQuorum, WouldBlock
+from antiphon.model import codec
+from antiphon.model import control as c
+from antiphon.model.events import Delivery, Departed, Installed, NoMajority, Stabilised, Synchronised
+from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
+from antiphon.model.ids import Address, MemberId, MessageId
+from antiphon.model.view import TAG_BITS, View
+from antiphon.protocol.endpoint import Endpoint
+from antiphon.protocol.membership.agreement import Agreement
+from antiphon.protocol.membership.coordinator import Coordinator
+from antiphon.protocol.membership.deliveries import Deliveries
+from antiphon.protocol.membership.detector import Detector
+from antiphon.protocol.membership.guests import Guests
+from antiphon.protocol.membership.joining import Joining
+from antiphon.protocol.membership.port import Port
+from antiphon.protocol.membership.private import Private
+from antiphon.protocol.membership.quorum import Chain
+from antiphon.protocol.membership.seeker import ABSENT_LIMIT, Seeker
+from antiphon.protocol.membership.slowness import Slowness
+from antiphon.protocol.routes import Routes
+from antiphon.protocol.stage import OnAccept
+from antiphon.protocol.sync.history import History
+from antiphon.protocol.sync.snapshot import Snapshot
+from antiphon.protocol.sync.sync import Sync
+
+_DATA = frozenset((Batch, Fragment, Record, Digest, Nack))
+_CHAIN_LIMIT = 64
+"""Views that may follow each other without becoming stable before the oldest between are no longer counted."""
+
+
+class Membership:
+    def __init__(
+        self,
+        port: Port,
+        address: Address,
+        routes: Routes,
+        *,
+        description: str = "",
+        wants: c.Wants,
+        find_contacts: Callable[[], list[Address]],
+        public: bool = False,
+        on_accept: OnAccept | None = None,
+    ) -> None:
+        self.port, self.address, self.description = port, address, description
+        self.me, self.group = port.me, port.group
+        self.wants, self.find_contacts, self.public = wants, find_contacts, public
+        self._on_accept = on_accept
+        self.endpoint: Endpoint | None = None
+        self.stable = self.departed = self.leaving = self.ended = False
+        self.synchronised = True
+        """Whether what is sent in the view may be delivered: other sides' messages, and a newcomer's history, come first."""
+        self.short: tuple[int, int] | None = None
+        """How many of how many members are here, while that is no majority."""
+        self.chain: Chain = ()
+        self.absent: dict[MemberId, Address] = {}
+        """Former members that did not leave: they may be on another side."""
+        self.left: dict[MemberId, None] = {}
+        self._local: deque[codec.Frame] = deque()
+        """Frames to this member itself: a coordinator takes part in its own changes."""
+        self._member_by_address: dict[Address, MemberId] = {}
+        self._others: tuple[Address, ...] = ()
+        self.past = History(port.options.order, port.settings)
+        self.sync = Sync(port, self.past, on_done=self._caught_up, on_recovered=self._recover)
+        self.snapshot = Snapshot(port, self.past, on_done=self._synchronise, busy=lambda: not self.synchronised)
+        self.private = Private(
+            port,
+            last_sent=lambda: self.sent,
+            delivered_up_to=self.past.delivered_up_to,
+            synchronised=lambda: self.synchronised,
+        )
+        self.guests = Guests(port, self._submit_guest)
+        self.deliveries = Deliveries(port, self.past, self.guests)
+        self.agreement = Agreement(self)
+        self.coordinator = Coordinator(self)
+        self.detector = Detector(port, routes, self.coordinator.lost, self.coordinator.found, self.coordinator.first)
+        self.seeker = Seeker(self)
+        self.joining = Joining(self)
+        self.slowness = Slowness(self)
+        self._handlers: dict[type, Callable[[Any, Address], None]] = {
+            c.Join: self.coordinator.receive_join,
+            c.Leave: self.coordinator.receive_leave,
+            c.Suspect: self.coordinator.receive_suspect,
+            c.Propose: self.agreement.receive_propose,
+            c.State: self.coordinator.receive_state,
+            c.Target: self.agreement.receive_target,
+            c.Flushed: self._receive_flushed,
+            c.Acknowledge: self.coordinator.receive_acknowledge,
+            c.Stable: self.agreement.receive_stable,
+            c.Refuse: self._receive_refuse,
+            c.Beacon: self.seeker.receive_beacon,
+            c.Gone: self.seeker.receive_gone,
+            c.Beat: self._receive_beat,
+            c.Pong: self.detector.receive_pong,
+            c.Vouch: self.detector.receive_vouch,
+            c.Guest: self.guests.receive_guest,
+        }
+        self._from_members: dict[type, Callable[[Any, MemberId], None]] = {
+            c.SyncRequest: self.sync.receive_request,
+            c.SyncAnswer: self.sync.receive_answer,
+            c.SyncAgain: self.sync.receive_again,
+            c.AskState: self.snapshot.receive_ask,
+            c.StatePiece: self.snapshot.receive_piece,
+            c.Private: self.private.receive_private,
+            c.Received: self.private.receive_received,
+        }
+        """Frames that only members of the view may send, for themselves."""
+
+    # -- coming and going ------------------------------------------------------------------------------------------------------
+
+    def found(self, now: float) -> None:
+        """Begins the group, alone."""
+        port = self.port
+        port.now = now
+        view = 1 << TAG_BITS | port.rng.getrandbits(TAG_BITS)
+        seats = ((self.me, self.address),)
+        frame = c.Install(port.group, self.me, view, seats, [0], (), port.options, (self.me,), (), (), self.description)
+        self.agreement.found(frame, codec.encode(frame))
+
+    def join(self, now: float, contacts: Sequence[Address]) -> None:
+        """Asks to be in the next view."""
+        self.port.now = now
+        self.joining.begin(contacts)
+
+    def leave(self, now: float) -> None:
+        """Asks to be out of the next view; Departed says when that is so."""
+        self.port.now = now
+        if not self.leaving and not self.departed:
+            self.leaving = True
+            if self.view is None or self.view.members == (self.me,):
+                self.end()
+            else:
+                self.joining.ask_to_leave()
+
+    def end(self) -> None:
+        """Goes as the last member; the group has ended, unless there is another side."""
+        self.ended = self.view is not None and not self.absent
+        self.depart("left")
+
+    def depart(self, reason: str) -> None:
+        if not self.departed:
+            self.departed = True
+            self.detector.stop()
+            self.private.close()
+            self.port.tell(Departed(reason))
+
+    # -- sending ---------------------------------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        now: float,
+        payload: bytes,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        guest: tuple[MemberId, int] | None = None,
+    ) -> MessageId:
+        """Accepts one message, or raises what `Endpoint.submit` raises, or NoQuorum."""
+        self.port.now = now
+        return self._sending().submit(now, payload, reply_to, after, guest)
+
+    def submit_many(self, now: float, payloads: Sequence[bytes]) -> int:
+        self.port.now = now
+        return self._sending().submit_many(now, payloads)
+
+    def _sending(self) -> Endpoint:
+        if self.short is not None:
+            raise NoQuorum(*self.short)
+        if self.endpoint is None or self.departed:
+            raise WouldBlock("this member is not in the group" if self.departed else "this member is not in a view yet")
+        return self.endpoint
+
+    def _submit_guest(self, payload: bytes, guest: tuple[MemberId, int]) -> MessageId:
+        return self.submit(self.port.now, payload, guest=guest)
+
+    # -- inputs ----------------------------------------------------------------------------------------------------------------
+
+    def receive(self, now: float, source: Address, frame: Any, wire: bytes) -> None:
+        """Takes a frame of this group."""
+        port = self.port
+        port.now = now
+        kind = type(frame)
+        if self.departed:
+            return
+        if kind in _DATA:
+            endpoint, member = self.endpoint, self._member_by_address.get(source)
+            if member is None or endpoint is None:
+                port.drops["stranger" if member is None else "outside_view"] += 1
+            else:
+                if frame.view == endpoint.context.view.id:
+                    self.detector.heard[member] = now
+                endpoint.take(now, frame, wire, member)
+        elif kind is c.Install:
+            self.agreement.receive_install(frame, wire, source)
+        elif (handler := self._handlers.get(kind)) is not None:
+            handler(frame, source)
+        elif (from_member := self._from_members.get(kind)) is not None:
+            member = self._member_by_address.get(source)
+            if member is None or member != frame.member:
+                port.drops["not_a_member" if member is None else "forged"] += 1
+            else:
+                from_member(frame, member)
+        else:
+            port.drops["unexpected_frame"] += 1
+        if self._local:
+            self._take_own()
+
+    def _take_own(self) -> None:
+        """Takes the frames to itself at once, so that what a coordinator tells others is done here before anything else comes in."""
+        taken = self._local
+        self._local = deque()
+        while taken:
+            frame = taken.popleft()
+            self.receive(self.port.now, self.address, frame, codec.encode(frame) if type(frame) is c.Install else b"")
+
+    def tick(self, now: float) -> None:
+        self.port.now = now
+        self.port.timers.run(now)
+        if self.endpoint is not None and self.endpoint.deadline is not None and self.endpoint.deadline <= now:
+            self.endpoint.tick(now)
+
+    def end_turn(self, now: float) -> None:
+        """Finishes the turn: afterwards everything to send and to tell is in `port`."""
+        self.port.now = now
+        while True:
+            if self._local:
+                self._take_own()
+            if self.endpoint is not None:
+                effects = self.endpoint.drain(now)
+                for destination, wire in effects.sends:
+                    self._send(destination, wire)
+                for event in effects.events:
+                    self.deliveries.hear(event)
+            self.agreement.review()
+            if not self._local:
+                break
+        self.private.review()
+
+    @property
+    def deadline(self) -> float | None:
+        deadlines = [self.port.timers.deadline, None if self.endpoint is None else self.endpoint.deadline]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    # -- frames to others, and to itself ---------------------------------------------------------------------------------------
+
+    def post(self, members: Iterable[MemberId], frame: codec.Frame) -> None:
+        """Sends a frame to members, this one perhaps among them."""
+        members = tuple(members)
+        if self.me in members:
+            self._local.append(frame)
+        self.port.send(members, frame)
+
+    def post_to(self, address: Address, frame: codec.Frame) -> None:
+        if address == self.address:
+            self._local.append(frame)
+        else:
+            self.port.send_to((address,), codec.encode(frame))
+
+    def is_of_member(self, address: Address) -> bool:
+        """Whether a member of the view is at this address."""
+        return address in self._member_by_address
+
+    def tell_gone(self, member: MemberId, address: Address) -> None:
+        self.post_to(address, c.Gone(self.group, (member,)))
+
+    def _send(self, destination: tuple[MemberId, ...] | None, wire: bytes) -> None:
+        if destination is None:
+            self.port.send_to(self._others, wire)
+        else:
+            addresses = self.port.address_by_member
+            self.port.send_to(tuple(addresses[member] for member in destination if member in addresses), wire)
+
+    # -- from one view to the next ---------------------------------------------------------------------------------------------
+
+    def freeze(self) -> None:
+        """A change has begun: nothing is sent or delivered until the next view, but what its target says."""
+        self.sync.stop()
+        self.snapshot.stop()
+        if self.endpoint is not None:
+            self.endpoint.freeze(self.port.now)
+
+    def install(self, frame: c.Install) -> None:
+        """Goes on in the view that was agreed on, or out of the group."""
+        port = self.port
+        seats = dict(frame.seats)
+        self.absent = dict(frame.absent)
+        self.left.update(dict.fromkeys(frame.left))
+        if self.me not in seats:
+            self.leaving = True
+            if self.coordinator.change is None or self.coordinator.change.ballot != frame.view:
+                self.depart("left")
+            return
+        members = tuple(seats)
+        view = View(frame.view, members, frame.makers)
+        starts = dict(zip(members, frame.starts, strict=True))
+        side = next((side for side in frame.sides if self.me in side.members), c.Side(0, (self.me,)))
+        sides = tuple(other.members for other in frame.sides if other.view)
+        port.view = view
+        port.address_by_member = seats
+        self._member_by_address = {address: member for member, address in seats.items()}
+        self._others = tuple(dict.fromkeys(address for member, address in seats.items() if member != self.me))
+        parents = tuple(sorted({other.view for other in frame.sides if other.view}))
+        self.deliveries.epoch = c.Epoch(view.id, len(members), parents)
+        if self.endpoint is None:
+            self.endpoint = Endpoint(
+                self.me,
+                self.group,
+                view,
+                port.options,
+                rng=port.rng,
+                settings=port.settings,
+                now=port.now,
+                cut=starts if frame.sides else None,
+                on_accept=self._on_accept,
+            )
+            self.deliveries.hear(Installed(view, None, sides))
+            self.joining.end()
+        else:
+            self.endpoint.install(port.now, view, starts, sides, minority=not side.ends)
+            self.deliveries.hear_all(self.endpoint)
+        self.stable, self.short = False, None
+        self.chain = (*self.chain[:1], *self.chain[1:][-_CHAIN_LIMIT:], (view.id, members))
+        self.detector.on_view()
+        self.private.on_view(view, starts)
+        self.seeker.on_view()
+        self.slowness.on_view()
+        self.sync.on_view(view, frame.sides)
+        # Who has ended its old view has all that those have who were still catching up in it: it needs nothing of them.
+        needed = tuple(other for other in frame.sides if other.view and other is not side and not (side.ends and other.view == side.view))
+        self._sides, self._needed = frame.sides, needed
+        newcomer = not side.view or self.wants.kind != "all"
+        if needed and (newcomer or self.endpoint.multicast.repairs()):
+            self.synchronised = False
+            self.endpoint.hold(port.now)
+            if newcomer and self.wants.kind == "state":
+                self.snapshot.begin(view, frame.sides)
+            else:
+                self._synchronise()
+        else:
+            self._caught_up()
+        self.coordinator.on_view()
+
+    def _synchronise(self) -> None:
+        assert self.port.view is not None
+        wants = c.Wants() if self.wants.kind == "state" else self.wants
+        self.sync.begin(self.port.view, self._sides, wants, self._needed)
+
+    def _recover(self, batch: Batch, low: int, high: int) -> None:
+        if self.endpoint is not None:
+            self.endpoint.know(batch.sender, low, high)
+        self.deliveries.recover(batch, low, high)
+
+    def _caught_up(self) -> None:
+        """The messages of this view may be delivered."""
+        assert self.port.view is not None, "a member catches up in a view"
+        assert self.endpoint is not None, "and has an endpoint in it"
+        self.wants = c.Wants()
+        if not self.synchronised:
+            self.synchronised = True
+            self.deliveries.hear_all(self.endpoint)
+            self.port.tell(Synchronised(self.port.view))
+        if self.endpoint.holding:
+            self.endpoint.release(self.port.now)
+        self.agreement.caught_up()
+
+    def on_stable(self) -> None:
+        """Every member has installed the view."""
+        view = self.port.view
+        if view is not None and not self.stable:
+            self.stable = True
+            self.chain = ((view.id, view.members),)
+            self.port.tell(Stabilised(view))
+            self.coordinator.consider()
+
+    def retire(self) -> None:
+        """The change in which this coordinator left is made."""
+        if self.leaving and self.agreement.promised > self.agreement.view_id:
+            self.depart("left")
+
+    def still_absent(self, absent: dict[MemberId, Address], seats: Sequence[c.Seat], leaving: Sequence[c.Seat]) -> tuple[c.Seat, ...]:
+        """Those who may be on another side: not those who are here, left, or have come back under another id."""
+        known, places = dict((*seats, *leaving)), {address for _, address in seats}
+        missing = {who: at for who, at in absent.items() if who not in known and who not in self.left and at not in places}
+        return tuple(missing.items())[-ABSENT_LIMIT:]
+
+    # -- small frames ----------------------------------------------------------------------------------------------------------
+
+    def _receive_flushed(self, frame: c.Flushed, source: Address) -> None:
+        if self.coordinator.change is not None:
+            self.coordinator.change.receive_flushed(frame, source)
+
+    def _receive_beat(self, frame: c.Beat, source: Address) -> None:
+        if self._member_by_address.get(source) == frame.member and frame.view == self.agreement.view_id:
+            self.detector.heard[frame.member] = self.port.now
+
+    def _receive_refuse(self, frame: c.Refuse, source: Address) -> None:
+        if frame.why == "quorum":
+            view, agreement = self.port.view, self.agreement
+            if agreement.changing and (frame.ballot, source) == (agreement.promised, agreement.leader[1]) and self.short is None:
+                self.short = (frame.here, frame.of)
+                if view is not None:
+                    self.port.tell(NoMajority(view))
+        elif self.port.view is None:
+            self.joining.receive_refuse(frame)
+        else:
+            self.coordinator.receive_refuse(frame, source)
+
+    # -- questions -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def view(self) -> View | None:
+        return self.port.view
+
+    @property
+    def quorum(self) -> bool:
+        return self.short is None
+
+    @property
+    def synchronising(self) -> bool:
+        return not self.synchronised
+
+    @property
+    def settled(self) -> bool:
+        """Whether the view is stable and nothing is to be changed in it or caught up with."""
+        return self.stable and self.synchronised and not self.agreement.changing and not self.coordinator.pending
+
+    @property
+    def sent(self) -> int:
+        """The number of this member's last message."""
+        return 0 if self.endpoint is None else self.endpoint.sent
+
+    @property
+    def delivered(self) -> int:
+        return 0 if self.endpoint is None else self.endpoint.own_delivered()
+
+    def history(self) -> list[Delivery]:
+        """Everything that is kept, in the canonical order: the same at all members that have the same messages."""
+        return self.past.messages()
+
+    def info(self) -> c.GroupInfo:
+        """What outsiders are told."""
+        view = self.port.view
+        seats = () if view is None else tuple((member, self.port.address_by_member[member]) for member in view.members)
+        return c.GroupInfo(self.group, self.description, self.port.options, self.agreement.view_id, seats, tuple(self.left)[-ABSENT_LIMIT:])
+
+    def stats(self) -> dict[str, object]:
+        """Counters and gauges, plain values."""
+        inside = {} if self.endpoint is None else self.endpoint.stats()
+        return {
+            **inside,
+            "drops": {**inside.get("drops", {}), **dict(sorted(self.port.drops.items()))},  # type: ignore[dict-item]
+            "members": 0 if self.port.view is None else len(self.port.view.members),
+            "stable": self.stable,
+            "synchronised": self.synchronised,
+            "suspects": list(self.coordinator.suspects),
+            "absent": list(self.absent),
+        }

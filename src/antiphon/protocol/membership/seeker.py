@@ -1,0 +1,96 @@
+"""How the sides of a group find each other again.
+
+A side remembers the members it lost, and where they were. Its coordinator sends them a beacon, ever less often (`seek_s`, doubled up to
+`seek_max_s`), and never stops; groups that are found by name alone also send a short one to everyone. Whoever gets the beacon of another
+side passes it to its own coordinator. Of two coordinators the one with the larger view id proposes a view of both; the other answers with
+a beacon of its own, so that it does. View ids are unique, so this does not depend on addresses or names.
+
+Keeps at most `ABSENT_LIMIT` lost members, the latest. Sends nothing while nobody is missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from antiphon.model import codec
+from antiphon.model.control import Beacon, Gone
+from antiphon.model.ids import Address
+from antiphon.protocol.timers import Timer
+
+if TYPE_CHECKING:
+    from antiphon.protocol.membership.membership import Membership
+
+ABSENT_LIMIT = 1_024
+
+
+class Seeker:
+    def __init__(self, member: Membership) -> None:
+        self._member, self._port = member, member.port
+        self._interval = self._port.settings.seek_s
+        self._timer: Timer | None = None
+
+    def on_view(self) -> None:
+        self._interval = self._port.settings.seek_s
+        if self._timer is not None:
+            self._timer.cancel()
+        self._seek_later()
+
+    def _seek_later(self) -> None:
+        self._timer = self._port.call_in(self._interval * self._port.rng.uniform(0.75, 1.25), self._seek)
+
+    def _seek(self) -> None:
+        member = self._member
+        self._interval = min(self._interval * 2, self._port.settings.seek_max_s)
+        if not member.departed:
+            if member.coordinator.leads:
+                self._send_beacon(tuple(dict.fromkeys((*member.absent.values(), *self._unheard()))))
+                if member.public:  # others may have founded the same group without knowing of this side
+                    self._port.announce(codec.encode(self._announcement()))
+            self._seek_later()
+
+    def _unheard(self) -> list[Address]:
+        """Members of the view that are suspected: where no majority is left no view is made without them, but they may be near."""
+        addresses = self._port.address_by_member
+        return [addresses[who] for who in self._member.coordinator.suspects if who in addresses]
+
+    def _beacon(self, looking: bool) -> Beacon:
+        port = self._port
+        return Beacon(port.group, port.me, self._member.agreement.view_id, self._member.coordinator.seats(), port.options, looking)
+
+    def _announcement(self) -> Beacon:
+        """To everyone, so it must not grow with the group."""
+        seats = ((self._port.me, self._member.address),)
+        return Beacon(self._port.group, self._port.me, self._member.agreement.view_id, seats, self._port.options, True, False)
+
+    def _send_beacon(self, addresses: tuple[Address, ...], looking: bool = True) -> None:
+        self._port.send_to(tuple(address for address in addresses if address != self._member.address), codec.encode(self._beacon(looking)))
+
+    def receive_beacon(self, frame: Beacon, source: Address) -> None:
+        port, coordinator = self._port, self._member.coordinator
+        view = port.view
+        if view is None or frame.member == port.me:
+            return
+        if frame.options != port.options:
+            port.drops["other_options"] += 1
+        elif frame.view == view.id:
+            # A member of this view that was not heard for a while, and those it can reach.
+            if frame.member in coordinator.suspects:
+                self._member.detector.heard[frame.member] = port.now
+        elif not frame.whole:
+            if coordinator.leads:
+                self._send_beacon((source,))
+        elif not coordinator.leads:
+            if source not in port.address_by_member.values() or frame.member not in view:
+                port.send((coordinator.first(),), frame)
+        elif frame.view < self._member.agreement.view_id:
+            coordinator.met(frame)
+        elif frame.looking:
+            self._send_beacon((dict(frame.seats).get(frame.member, source),), looking=False)
+
+    def receive_gone(self, frame: Gone, source: Address) -> None:
+        """There is nobody of this group at that address."""
+        member = self._member
+        if member.leaving and member.me in frame.members and member.is_of_member(source):
+            member.depart("left")
+        else:
+            member.absent = {who: address for who, address in member.absent.items() if address != source}

@@ -1,0 +1,267 @@
+"""What was delivered here, epoch by epoch: for those who come later, for those who come back, and for `messages()`.
+
+Keeps up to `history_messages` messages and `history_bytes` payload bytes; above either the oldest pieces of the oldest epochs are
+forgotten. *That* they existed is kept: `have` says per sender which numbers need not come again, because they were delivered, lie before
+this member's time (`skip`), or are lost to it (`lose`). With `retention="ids"` no payload is kept at all, only who sent which numbers and
+when. Of epochs the newest 4,096 are known, and 65,536 senders; a sender forgotten beyond that could be delivered anew by somebody who
+remembers it longer.
+
+Cost: `add` 0.4 µs, and 25 ns per message; it does not depend on how much is kept. Listing in the canonical order sorts each closed epoch
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from antiphon.model.control import Epoch, Holdings
+from antiphon.model.events import Delivery
+from antiphon.model.frames import Batch
+from antiphon.model.ids import MemberId
+from antiphon.model.options import Settings
+from antiphon.model.ranges import Ranges
+from antiphon.protocol.sync.archive import Archive
+from antiphon.protocol.sync.canonical import Piece, Stub
+from antiphon.protocol.sync.chapter import OPEN, Chapter
+from antiphon.protocol.sync.ledger import Ledger
+
+SENDER_LIMIT = 65_536
+_FRESH = 1_024
+"""Deliveries that are entered together."""
+
+
+class Entry(Struct, frozen=True):
+    """Messages `low … high` of `sender`, sent in `epoch`; `batch` is None when only their ids are kept."""
+
+    epoch: int
+    sender: MemberId
+    low: int
+    high: int
+    batch: Batch | None = None
+
+
+class History:
+    def __init__(self, order: str, settings: Settings) -> None:
+        self.total = order == "total"
+        self.adopted = Ledger()
+        """What a state stands for that the application was given."""
+        self._ids_only = settings.retention == "ids"
+        self._have, self._absent = Ledger(), Ledger()
+        """Everything that need not come again, and what of it is not kept here."""
+        self._archive = Archive(self.total, settings, self._absent)
+        self._fresh: list[Delivery] = []
+        """Delivered, and not yet in the archive."""
+        self._live_by_sender: dict[MemberId, Ranges] = {}
+        self._live_from: dict[MemberId, int] = {}
+        """Who was delivered in the current epoch: the sender's ranges in `have`, and its lowest number in the epoch. A sender's numbers in
+        an epoch are above all its earlier ones."""
+
+    # -- writing ---------------------------------------------------------------------------------------------------------------
+
+    def begin(self, epoch: Epoch) -> None:
+        """A new view: what is added from here on belongs to it. Ends the epoch before, if nobody has."""
+        self.close(epoch.id)
+        self._archive.begin(epoch)
+
+    def close(self, next_view: int) -> None:
+        """The current epoch has ended, and `next_view` will follow."""
+        self._settle()
+        if self._archive.current is not None:
+            if self.total:
+                self._archive.current.close(next_view)
+            self._live_by_sender.clear()
+            self._live_from.clear()
+            self._archive.current = None
+
+    def add(self, batch: Batch, low: int, high: int) -> None:
+        """Messages `low … high` of `batch` were delivered in the current epoch."""
+        ranges = self._live_by_sender.get(batch.sender)
+        if ranges is not None and ranges.highs[-1] == low - 1:
+            ranges.highs[-1] = high
+        else:
+            self._have.add(batch.sender, low, high)
+            self._live_by_sender[batch.sender] = self._have.ranges_by_sender[batch.sender]
+            self._live_from[batch.sender] = min(self._live_from.get(batch.sender, low), low)
+        fresh = self._fresh
+        fresh.append((batch, low, high))
+        if len(fresh) >= _FRESH:
+            self._settle()
+
+    def recover(
+        self, epoch: int, batch: Batch | Stub, low: int, high: int, outcome: int = OPEN, position: int = 0
+    ) -> list[tuple[int, int]]:
+        """Enters messages that synchronisation brought and says which of them are new here: these are to be delivered. In total order they
+        lie at `position` of an outcome, and that is entered for those that are not new as well; a stub is a place alone."""
+        news = [] if type(batch) is Stub else self.covers(batch.sender, low, high)
+        kept = Stub(batch.sender, batch.sent_at) if self._ids_only else batch
+        for first, last in news:
+            self._have.add(batch.sender, first, last)
+            if self._ids_only:
+                self._absent.add(batch.sender, first, last)
+        if self.total and outcome != OPEN:
+            self._archive.place(epoch, outcome, position, kept, low, high, news)
+        elif news:
+            self._archive.enter(epoch, kept, news)
+        self._bound_senders()
+        return news
+
+    def leaps(self, epoch: int, following: int, position: int, answer: tuple[str, int]) -> bool:
+        """In total order: whether an answer that begins at `position` of an outcome leaves something out that may still be learned. Who
+        does not want the whole past is told an outcome from where it matters."""
+        return self.total and self._archive.leaps(epoch, following, position, bool(self.cut()), answer)
+
+    def skip(self, holdings: Holdings) -> None:
+        """These messages lie before this member's time, or are not wanted."""
+        self._enter_absent(Ledger.read(holdings) or Ledger())
+
+    def lose(self, holdings: Holdings) -> None:
+        """These messages will not come any more; the application has been told."""
+        self._enter_absent(Ledger.read(holdings) or Ledger())
+
+    def adopt(self, holdings: Holdings, live_from: dict[MemberId, int]) -> None:
+        """The application was given a state that stands for these messages, those from `live_from` on sent in the current epoch."""
+        ledger = Ledger.read(holdings) or Ledger()
+        self.adopted.merge(ledger)
+        self._enter_absent(ledger)
+        live = 0
+        for sender, low in live_from.items():
+            if sender in self._have.ranges_by_sender:
+                self._live_from[sender] = min(self._live_from.get(sender, low), low)
+                live += sum(high - max(start, low) + 1 for start, high in ledger.ranges_by_sender.get(sender, ()) if high >= low)
+        if self._archive.current is not None:
+            # The state was taken at one point of the epoch: what is delivered here takes the places after it.
+            self._archive.current.outcome(OPEN).jump(live)
+
+    def learn(self, epochs: Iterable[Epoch]) -> None:
+        """There are, or were, these views."""
+        self._archive.learn(epochs)
+
+    # -- what is here ----------------------------------------------------------------------------------------------------------
+
+    def have(self) -> Holdings:
+        """Per sender the numbers that need not come (again)."""
+        return self._have.flat()
+
+    def check(self) -> int:
+        """A number that is equal at members that have the same, and hardly ever otherwise."""
+        return crc32(msgspec.msgpack.encode(sorted(self.have().items())))
+
+    def before(self) -> Ledger:
+        """`have` without the current epoch, whose messages are live traffic. Not to be changed."""
+        if not self._live_from:
+            return self._have
+        live = Ledger()
+        for sender, low in self._live_from.items():
+            live.add(sender, low, self._have.highest(sender))
+        return self._have.without(live)
+
+    def live_from(self) -> dict[MemberId, int]:
+        """From which number on each sender's messages belong to the current epoch, for those of which any are here."""
+        return dict(self._live_from)
+
+    def unknown(self, ledger: Ledger) -> Ledger:
+        """What of it is not in `have`."""
+        return ledger.without(self._have)
+
+    def absent(self) -> Ledger:
+        """The part of `have` that cannot be given to anybody. Not to be changed."""
+        self._settle()
+        return self._absent
+
+    def cut(self) -> Ledger:
+        """In total order: the part of `have` whose places need not be told, because no message of it is kept. Not to be changed."""
+        return self.absent() if self.total and not self._ids_only else Ledger()
+
+    def covers(self, sender: MemberId, low: int, high: int) -> list[tuple[int, int]]:
+        """The parts of `low … high` that were neither delivered nor skipped nor lost, in order."""
+        return self._have.missing(sender, low, high)
+
+    def delivered_up_to(self, sender: MemberId) -> int:
+        """The last number of the sender before the first that is still to come."""
+        ranges = self._have.ranges_by_sender.get(sender)
+        return ranges.highs[0] if ranges is not None and ranges.lows[0] == 1 else 0
+
+    def ragged(self, sender: MemberId) -> bool:
+        """Whether anything beyond `delivered_up_to` is here already."""
+        ranges = self._have.ranges_by_sender.get(sender)
+        return ranges is not None and (len(ranges.lows) > 1 or ranges.lows[0] > 1)
+
+    # -- the canonical order ---------------------------------------------------------------------------------------------------
+
+    def messages(self) -> list[Delivery]:
+        """Everything that is kept, in the canonical order: the same list at all members that keep the same messages."""
+        return [(batch, low, high) for _, (batch, low, high) in self._listed() if type(batch) is Batch]
+
+    def items(self) -> list[Entry]:
+        """The same, with those messages of which only the ids are kept."""
+        return [Entry(epoch, kept.sender, low, high, kept if type(kept) is Batch else None) for epoch, (kept, low, high) in self._listed()]
+
+    def epochs(self) -> list[Epoch]:
+        """The views that are known, by id."""
+        return self._archive.epochs()
+
+    def outcomes(self) -> list[tuple[int, int, int]]:
+        """In total order: (epoch, next view, how many of its messages are known), for all that have ended."""
+        return self._archive.outcomes() if self.total else []
+
+    def chapters(self) -> Iterator[Chapter]:
+        """The epochs that have ended, in the canonical order."""
+        return (chapter for chapter in self._archive.chapters() if chapter is not self._archive.current)
+
+    def sizes(self) -> dict[int, int]:
+        """How many members each known view had."""
+        return self._archive.sizes()
+
+    @property
+    def entered(self) -> int:
+        """How many messages and places synchronisation has brought."""
+        return self._archive.entered
+
+    @property
+    def forgotten_at(self) -> float:
+        """No message that was forgotten was sent later than this."""
+        self._settle()
+        return self._archive.forgotten_at
+
+    def stats(self) -> dict[str, object]:
+        self._settle()
+        archive = self._archive
+        return {"history_messages": archive.messages, "history_bytes": archive.bytes, "history_epochs": len(archive.epochs())}
+
+    # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    def _listed(self) -> Iterator[tuple[int, Piece]]:
+        self._settle()
+        sizes = self.sizes()
+        for chapter in self._archive.chapters():
+            for piece in chapter.listed(self.total, sizes):
+                yield chapter.epoch.id, piece
+
+    def _settle(self) -> None:
+        """Enters what was delivered since the last time."""
+        if self._fresh:
+            pieces: list[Piece] = [*self._fresh]
+            if self._ids_only:
+                pieces = [(Stub(batch.sender, batch.sent_at), low, high) for batch, low, high in self._fresh]
+                for kept, low, high in pieces:
+                    self._absent.add(kept.sender, low, high)
+            self._fresh.clear()
+            self._archive.write(pieces)
+
+    def _enter_absent(self, ledger: Ledger) -> None:
+        news = ledger.without(self._have)
+        self._have.merge(news)
+        self._absent.merge(news)
+        self._bound_senders()
+
+    def _bound_senders(self) -> None:
+        for ledger in (self._have, self._absent, self.adopted):
+            over = len(ledger.ranges_by_sender) - SENDER_LIMIT
+            if over > 0:
+                silent = [sender for sender in ledger.ranges_by_sender if sender not in self._live_from]
+                for sender in silent[:over]:
+                    del ledger.ranges_by_sender[sender]

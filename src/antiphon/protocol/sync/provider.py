@@ -1,0 +1,131 @@
+"""Gives the application's state to newcomers.
+
+Asked for a snapshot, it tells its application StateWanted in the stream of events and notes what has been delivered up to there; what the
+application gives it is the state at exactly that point, whenever it comes. Newcomers that ask at the same point share a snapshot. The
+pieces of it are sent as they are asked for, the first without asking.
+
+Keeps up to four snapshots of at most `state_bytes` each, for a minute beyond the last question; who asks for a fifth is sent away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from antiphon.errors import InvalidOption
+from antiphon.model.control import AskState, StatePiece
+from antiphon.model.events import StateWanted
+from antiphon.model.ids import MemberId
+from antiphon.protocol.membership.port import Port
+from antiphon.protocol.sync.history import History
+from antiphon.protocol.sync.packing import room
+from antiphon.protocol.timers import Timer
+
+WINDOW = 32
+"""Pieces that are asked for and sent together."""
+_LIMIT = 4
+_KEEP_S = 60.0
+
+
+class Provider:
+    def __init__(self, port: Port, history: History, busy: Callable[[], bool]) -> None:
+        """While this member is `busy` catching up it keeps silent; the newcomer asks again."""
+        self.port, self.history, self._busy = port, history, busy
+        self.taken = 0
+        """How many snapshots the application was asked for; the number of the last one."""
+        self._snapshots: dict[int, Taken] = {}
+
+    def provide(self, snapshot: int, state: bytes | None) -> None:
+        """The application's answer to StateWanted; None: it has no state to give."""
+        if state is not None and len(state) > self.port.settings.state_bytes:
+            limit = self.port.settings.state_bytes
+            raise InvalidOption("state", f"{len(state):,} bytes", f"a state may have {limit:,}: give a smaller one, or raise state_bytes")
+        taken = self._snapshots.get(snapshot)
+        if taken is None:
+            return
+        if state is None:
+            self._drop(snapshot)
+            for asker, number in taken.number_by_asker.items():
+                self._refuse(asker, number, snapshot)
+            return
+        taken.state = bytes(state)
+        for asker in taken.number_by_asker:
+            self._give(snapshot, taken, asker, range(WINDOW))
+
+    def receive(self, frame: AskState, member: MemberId) -> None:
+        if self.port.view is None or frame.view != self.port.view.id:
+            self.port.drops["other_view"] += 1
+            return
+        if frame.snapshot:
+            snapshot, taken = frame.snapshot, self._snapshots.get(frame.snapshot)
+            if taken is None or taken.number_by_asker.get(member) != frame.number:
+                self._refuse(member, frame.number, snapshot)
+                return
+        elif self._busy():
+            return
+        else:
+            found = self._for(member, frame.number)
+            if found is None:
+                self._refuse(member, frame.number, 0)
+                return
+            snapshot, taken = found
+        self._keep(snapshot, taken)
+        if taken.state is not None:
+            self._give(snapshot, taken, member, frame.pieces[:WINDOW] or range(WINDOW))
+
+    def _for(self, asker: MemberId, number: int) -> tuple[int, Taken] | None:
+        """The snapshot for a question: the one taken for it, one that was taken at this very point, or a new one."""
+        for snapshot, taken in self._snapshots.items():
+            if taken.number_by_asker.get(asker) == number:
+                return snapshot, taken
+        head = msgspec.msgpack.encode((self.history.have(), self.history.live_from()))
+        for snapshot, taken in self._snapshots.items():
+            if taken.head == head:
+                taken.number_by_asker[asker] = number
+                return snapshot, taken
+        if len(self._snapshots) >= _LIMIT:
+            return None
+        self.taken += 1
+        taken = self._snapshots[self.taken] = Taken(head, asker, number)
+        self.port.tell(StateWanted(self.taken))
+        return self.taken, taken
+
+    def _keep(self, snapshot: int, taken: Taken) -> None:
+        if taken.timer is not None:
+            taken.timer.cancel()
+        taken.timer = self.port.call_in(_KEEP_S, lambda: self._drop(snapshot))
+
+    def _drop(self, snapshot: int) -> None:
+        taken = self._snapshots.pop(snapshot, None)
+        if taken is not None and taken.timer is not None:
+            taken.timer.cancel()
+
+    def _give(self, snapshot: int, taken: Taken, asker: MemberId, indexes: range | tuple[int, ...]) -> None:
+        port, state = self.port, taken.state
+        assert port.view is not None, "who was asked for a state is in a view"
+        assert state is not None, "only a state that is here is given"
+        length = room(port.settings.frame_bytes, port.group, port.me)
+        heads = -(-len(taken.head) // length)
+        count = heads + -(-len(state) // length)
+        for index in indexes:
+            if index < count:
+                source, at = (taken.head, index) if index < heads else (state, index - heads)
+                piece = source[at * length : (at + 1) * length]
+                number = taken.number_by_asker[asker]
+                port.send((asker,), StatePiece(port.group, port.me, port.view.id, number, snapshot, index, count, heads, piece))
+
+    def _refuse(self, asker: MemberId, number: int, snapshot: int) -> None:
+        port = self.port
+        if port.view is not None:
+            port.send((asker,), StatePiece(port.group, port.me, port.view.id, number, snapshot, 0, 0, 0, b""))
+
+
+class Taken:
+    """A snapshot at its provider: what had been delivered, and (once the application has given it) the state."""
+
+    def __init__(self, head: bytes, asker: MemberId, number: int) -> None:
+        self.head = head
+        self.state: bytes | None = None
+        self.number_by_asker = {asker: number}
+        self.timer: Timer | None = None

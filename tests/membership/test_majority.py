@@ -1,0 +1,217 @@
+"""Only a majority goes on: what the others are told, and what becomes of what they had accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from antiphon.errors import NoQuorum
+from antiphon.model.events import NoMajority
+
+MAJORITY = {"partitions": "majority"}
+
+
+def test_a_minority_is_told_and_may_not_send(gathered: Any) -> None:
+    """A program on the wrong side of a split would go on as if everybody heard it."""
+    world = gathered("abcde", **MAJORITY)
+    world.partition(["abc", "de"])
+    world.run(4.0)
+    for name in "de":
+        with pytest.raises(NoQuorum) as raised:
+            world.send(name, b"does anybody hear me?")
+        assert (raised.value.here, raised.value.of) == (2, 5)
+        assert len(world.told(name, NoMajority)) == 1
+        assert world.seen(name) == "abcde"  # its last view: it has no other
+    for name in "abc":
+        assert world.seen(name) == "abc"
+        assert world.told(name, NoMajority) == []
+        world.send(name, b"we go on")
+    world.heal()
+    assert world.settle(20.0)
+    world.send("d", b"back again")
+    assert world.settle(5.0)
+    assert world.alike()
+    assert world.check() == []
+
+
+@pytest.mark.parametrize("delivery", ["agreed", "safe"])
+@pytest.mark.parametrize("order", ["unordered", "fifo", "causal", "total", "semantic"])
+def test_what_a_minority_had_accepted_arrives_after_the_merge(gathered: Any, order: str, delivery: str) -> None:
+    """A message that was accepted just before a split would be lost, or come twice, or under another name."""
+    world = gathered("abcde", order=order, delivery=delivery, **MAJORITY)
+    before = world.burst("abcde", 2, "before")
+    world.partition(["abc", "de"])
+    caught = world.burst("de", 3, "caught")  # accepted: nobody knows yet that there is a split
+    assert len(caught) == 6
+    world.run(4.0)
+    meanwhile = world.burst("abc", 3, "meanwhile")
+    assert len(meanwhile) == 9
+    world.run(1.0)
+    assert set(meanwhile) <= set(world.stream("a"))
+    world.heal()
+    assert world.settle(20.0)
+    after = world.burst("abcde", 1, "after")
+    assert world.settle(5.0)
+    for name in "abcde":
+        assert sorted(world.stream(name)) == sorted([*before, *caught, *meanwhile, *after])
+    assert world.alike()
+    assert world.check() == []
+
+
+def test_of_two_the_first_goes_on(gathered: Any) -> None:
+    """A pair would stop entirely at every broken cable; or both would go on, each alone."""
+    world = gathered("ab", **MAJORITY)
+    world.partition(["a", "b"])
+    caught = world.send("b", b"caught")
+    world.run(4.0)
+    alone = world.send("a", b"alone")
+    with pytest.raises(NoQuorum) as raised:
+        world.send("b", b"no")
+    assert (raised.value.here, raised.value.of) == (1, 2)
+    assert (world.seen("a"), world.seen("b")) == ("a", "ab")
+    world.heal()
+    assert world.settle(20.0)
+    assert sorted(world.stream("a")) == sorted(world.stream("b")) == sorted([caught, alone])
+    assert world.check() == []
+
+
+def test_of_two_the_second_stops_when_the_first_crashes(gathered: Any) -> None:
+    """The second of two would go on although the first may be alive on the other side."""
+    world = gathered("ab", **MAJORITY)
+    world.crash("a")
+    world.run(5.0)
+    with pytest.raises(NoQuorum):
+        world.send("b", b"no")
+    assert len(world.told("b", NoMajority)) == 1
+
+
+def test_of_two_the_first_goes_on_when_the_second_crashes(gathered: Any) -> None:
+    """A pair would be no more available than one machine."""
+    world = gathered("ab", **MAJORITY)
+    world.crash("b")
+    world.run(5.0)
+    world.send("a", b"alone")
+    assert world.seen("a") == "a"
+    assert world.settle(1.0)
+
+
+def test_a_majority_of_a_majority_goes_on(gathered: Any) -> None:
+    """After a second failure a group of five would stop with three living members, or two rival groups of it would go on."""
+    world = gathered("abcde", order="total", delivery="safe", **MAJORITY)
+    world.partition(["abc", "de"])
+    world.run(4.0)
+    three = world.burst("abc", 2, "three")
+    world.run(0.5)
+    world.partition(["ab", "c", "de"])
+    world.run(4.0)
+    assert [world.seen(name) for name in "abc"] == ["ab", "ab", "abc"]
+    two = world.burst("ab", 2, "two")
+    assert (len(three), len(two)) == (6, 4)
+    for name in "cde":
+        with pytest.raises(NoQuorum):
+            world.send(name, b"no")
+    world.run(0.5)
+    # The three that were left behind are a majority of the five, but not of what came after.
+    world.heal()
+    world.partition(["ab", "cde"])
+    world.run(6.0)
+    for name in "cde":
+        with pytest.raises(NoQuorum):
+            world.send(name, b"no")
+    world.heal()
+    assert world.settle(20.0)
+    for name in "abcde":
+        assert world.stream(name) == world.stream("a")
+        assert set(world.stream(name)) == set(three + two)
+    assert world.check() == []
+
+
+def test_two_halves_both_stop(gathered: Any) -> None:
+    """Both halves of an even split would go on, and there would be two truths."""
+    world = gathered("abcd", order="total", delivery="safe", **MAJORITY)
+    world.partition(["ab", "cd"])
+    caught = world.burst("abcd", 2, "caught")
+    world.run(4.0)
+    for name in "abcd":
+        with pytest.raises(NoQuorum) as raised:
+            world.send(name, b"no")
+        assert (raised.value.here, raised.value.of) == (2, 4)
+    world.heal()
+    assert world.settle(20.0)
+    after = world.burst("abcd", 1, "after")
+    assert world.settle(5.0)
+    for name in "abcd":
+        assert world.stream(name) == world.stream("a")
+        assert sorted(world.stream(name)) == sorted(caught + after)
+    assert world.check() == []
+
+
+@pytest.mark.parametrize("meeting", ["ab cd", "ab e", "cd e"])
+def test_of_three_sides_two_that_meet_go_on(gathered: Any, meeting: str) -> None:
+    """A group in three parts would wait for the last of them for ever, or not know that two parts are a majority."""
+    world = gathered("abcde", **MAJORITY)
+    world.partition(["ab", "cd", "e"])
+    caught = world.burst("abcde", 1, "caught")
+    world.run(4.0)
+    for name in "abcde":
+        with pytest.raises(NoQuorum):
+            world.send(name, b"no")
+    together = meeting.replace(" ", "")
+    world.heal()
+    world.partition([together, *({"ab", "cd", "e"} - set(meeting.split()))])
+    assert world.settle(20.0)
+    assert {world.seen(name) for name in together} == {together}
+    met = world.burst(together, 2, "met")
+    assert len(met) == 2 * len(together)
+    for name in set("abcde") - set(together):
+        with pytest.raises(NoQuorum):
+            world.send(name, b"no")
+    world.heal()
+    assert world.settle(20.0)
+    for name in "abcde":
+        assert sorted(world.stream(name)) == sorted(caught + met)
+    assert world.alike()
+    assert world.check() == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_safe_total_order_with_a_majority_is_one_stream(gathered: Any, seed: int) -> None:
+    """A replicated state machine would take its commands in another order on the side that was cut off."""
+    world = gathered("abcde", seed, order="total", delivery="safe", **MAJORITY)
+    sent = []
+    for round_number, parts in enumerate((["abc", "de"], ["ae", "bcd"], ["b", "acde"])):
+        sent += world.burst("abcde", 2, f"together{round_number}")
+        world.partition(parts)
+        sent += world.burst("abcde", 2, f"caught{round_number}")
+        for _ in range(8):
+            world.run(0.5)
+            sent += world.burst("abcde", 1, f"split{round_number}")
+        world.heal()
+        world.run(0.3)
+        sent += world.burst("abcde", 1, f"merging{round_number}")
+        assert world.settle(20.0)
+    streams = [world.stream(name) for name in "abcde"]
+    assert all(stream == streams[0] for stream in streams)
+    assert sorted(streams[0]) == sorted(sent)
+    assert world.history("a") == streams[0]
+    assert world.check() == []
+
+
+def test_a_crashed_minority_does_not_hold_the_majority_up(gathered: Any) -> None:
+    """A group that asks for a majority would stop for members that will never come back."""
+    world = gathered("abcde", delivery="safe", **MAJORITY)
+    world.crash("d")
+    world.crash("e")
+    world.run(5.0)
+    assert world.seen("a") == "abc"
+    sent = world.burst("abc", 2)
+    assert world.settle(5.0)
+    assert sorted(world.stream("c")) == sorted(sent)
+    # Now three are all there are, and two of them are more than half.
+    world.crash("a")
+    world.run(5.0)
+    assert world.seen("b") == "bc"
+    assert len(world.burst("bc", 1)) == 2
+    assert world.settle(5.0)
+    assert world.check() == []
