@@ -215,6 +215,7 @@ def test_own_delivery_waits_for_gate_and_hold() -> None:
     ana.drain(0.0)
     assert ana.own_delivered() == 0
     ana.release(0.0)
+    ana.drain(0.0)
     assert ana.own_delivered() == 1
 
 

@@ -141,7 +141,8 @@ class Record(Struct, array_like=True, tag=3, frozen=True, gc=False):
 
 class Digest(Struct, array_like=True, tag=4, frozen=True, gc=False):
     """How far `member` has the streams of the view from number `start` on: without a gap (`have`), and its highest (`tops`; None
-    when equal). Who has said so and has nothing new to say leaves `have` empty: `check` stands for its positions in all streams."""
+    when equal). Who has said so and has nothing new to say leaves `have` empty: `check` stands for its positions in all streams. Who is
+    `catching_up` holds what it has, and would drop it if the view ended now."""
 
     group: GroupId
     member: MemberId
@@ -150,6 +151,7 @@ class Digest(Struct, array_like=True, tag=4, frozen=True, gc=False):
     tops: list[Number] | None = None
     start: Number = 0
     check: Number = 0
+    catching_up: bool = False
 
 
 class Nack(Struct, array_like=True, tag=5, frozen=True, gc=False):

@@ -44,6 +44,8 @@ class Agreement:
         """The Install of the current view, as it came."""
         self._pledged: dict[int, None] = {}
         """The ballots whose outcome would be what this member holds now."""
+        self._open: dict[int, tuple[MemberId, tuple[MemberId, ...]]] = {}
+        """Ballots that may have become views elsewhere, as far as this member knows: who proposed them, and for whom."""
         self._aimed = self._flushed = 0
         """The ballot whose target is known, and the one whose target is held entirely."""
         self._heard_at = 0.0
@@ -77,7 +79,10 @@ class Agreement:
             if frame.latest:
                 self.catch_up(frame.latest)
             port.address_by_member |= {member: address for member, address in seats.items() if member not in port.address_by_member}
+            # Who proposes again from its old view has not installed what it proposed before, so nobody has.
+            self._open = {ballot: entry for ballot, entry in self._open.items() if entry[0] != frame.member or frame.view >= ballot}
             self._promise(frame.ballot, (frame.member, source))
+            self._open[frame.ballot] = (frame.member, tuple(member for member, _ in frame.seats))
             if self._flushed == frame.ballot:
                 self._post(Flushed(port.group, port.me, frame.ballot))
             else:
@@ -168,6 +173,7 @@ class Agreement:
             tuple(absent.items()),
             latest,
             0 if member.synchronised else member.past.check(),
+            tuple((ballot, *entry) for ballot, entry in self._open.items() if self.view_id < ballot < proposal.ballot),
         )
 
     def _fits(self, frame: Install) -> bool:
@@ -193,6 +199,7 @@ class Agreement:
         self.latest = wire
         self.promised = frame.view
         self._pledged.clear()
+        self._open.clear()
         self._aimed = self._flushed = 0
         if self._watch is not None:
             self._watch.cancel()
@@ -245,6 +252,10 @@ class Agreement:
 
     def _post(self, frame: codec.Frame) -> None:
         self._member.post_to(self.leader[1], frame)
+
+    def given_up(self, ballot: int) -> None:
+        """Its coordinator says that the ballot will be no view."""
+        self._open.pop(ballot, None)
 
     def is_leader(self, member: MemberId) -> bool:
         return self.changing and self.leader[0] == member

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from antiphon.model.control import Acknowledge, Flushed, Install, Propose, Seat, Side, State, Target
 from antiphon.model.ids import Address, MemberId
 from antiphon.protocol.membership.flush import is_well_formed, union
-from antiphon.protocol.membership.quorum import lacking
+from antiphon.protocol.membership.quorum import Chain, lacking
 
 if TYPE_CHECKING:
     from antiphon.protocol.membership.membership import Membership
@@ -102,7 +102,8 @@ class Change:
     def _flush(self) -> None:
         present = [member for member, state in self._states.items() if state.view]
         if self._port.options.partitions == "majority" and present:
-            short = lacking(present, [state.stable or self._member.chain for state in self._states.values() if state.view])
+            chains = [state.stable or self._member.chain for state in self._states.values() if state.view]
+            short = lacking(present, chains, self._promised())
             if short is not None:
                 self.phase = Phase.OVER
                 self._member.coordinator.stopped(self, *short)
@@ -117,6 +118,16 @@ class Change:
             self._member.post((member,), target)
         if not self._targets:
             self._install()
+
+    def _promised(self) -> Chain:
+        """Views that participants promised and that may be in force among others; not those whose proposer is here without them."""
+        states = self._states
+        return tuple(
+            (ballot, seats)
+            for state in states.values()
+            for ballot, proposer, seats in state.promised
+            if proposer not in states or states[proposer].view >= ballot
+        )
 
     def _ending(self) -> dict[int, list[MemberId]]:
         """Old views to those who come from them level, and deliver what they hold of them."""

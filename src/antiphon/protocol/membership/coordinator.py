@@ -290,6 +290,8 @@ class Coordinator:
         """There is no majority: the participants stay frozen until there is."""
         self._stopped = frozenset(dict(change.seats))
         self._member.post(change.participants, Refuse(self._port.group, self._port.me, change.ballot, 0, "quorum", here, of))
+        self._slow.clear()  # nobody can be put out
+        self.consider()  # others may have been heard meanwhile
 
     def give_way(self, ballot: int) -> None:
         """Somebody proposes a higher ballot."""

@@ -411,6 +411,7 @@ class Membership:
             view, agreement = self.port.view, self.agreement
             if agreement.changing and (frame.ballot, source) == (agreement.promised, agreement.leader[1]) and self.short is None:
                 self.short = (frame.here, frame.of)
+                agreement.given_up(frame.ballot)
                 if view is not None:
                     self.port.tell(NoMajority(view))
         elif self.port.view is None:

@@ -193,6 +193,10 @@ class Reliable(Multicast):
         if not self._is_its_own(digest, source):
             return
         have, start = digest.have, digest.start
+        if self.gate is not None:
+            self.gate.pending = True
+        if digest.catching_up or self.stability.catching_up:
+            self.stability.note_catching_up(digest.member, digest.catching_up)
         if not have:
             behind = self.stability.positions_behind(digest.member, digest.check)
             if behind is None:
@@ -210,8 +214,6 @@ class Reliable(Multicast):
                 # No further than the window: what lies beyond would not be taken yet, and may be a lie.
                 stream.known = max(stream.known, min(top, stream.high + self.reach(stream)))
                 self.repair.note_gap(stream)
-        if self.gate is not None:
-            self.gate.pending = True
         if self.stability.take(digest.member, start, have):
             self.stability.forget_own()
 
@@ -330,6 +332,12 @@ class Reliable(Multicast):
         else:
             self.gate.accept = accept
 
+    def end_hold(self) -> None:
+        super().end_hold()
+        if self.gate is not None:
+            # From now on this member counts.
+            self.gate.pending = self.stability.news = self.stability.due = True
+
     def first_own_held(self) -> int | None:
         gated = self.gate.first_of(self.me) if self.gate is not None else None
         return super().first_own_held() if gated is None else min(gated, super().first_own_held() or gated)
@@ -382,6 +390,9 @@ class Reliable(Multicast):
 
     def stable_positions(self) -> dict[MemberId, int]:
         self.stability.settle()
+        if self.held is not None or self.stability.catching_up:
+            # Who is catching up would drop what it holds if the view ended now: nothing of this view is certain.
+            return {member: self.stability.start[stream.index] for member, stream in self.data.items()}
         return {member: stream.stable for member, stream in self.data.items()}
 
     def why(self, message: MessageId) -> Why:

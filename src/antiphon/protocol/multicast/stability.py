@@ -49,13 +49,16 @@ class Stability:
         self.streams = streams
         self.rank_by_member = {member: rank for rank, member in enumerate(view.members)}
         self.me = self.rank_by_member[self.context.me]
-        start = [stream.high for stream in streams]
+        self.start = start = [stream.high for stream in streams]
+        """Where the streams were when the view began."""
         self.rows: list[list[int]] = [start] * len(view.members)
         self._checks: list[int | None] = [None] * len(view.members)
         """The checksum of each row, as far as it was needed."""
         self._unsettled = self._gapped = False
         """Whether a row has changed since the last look at what is stable; whether the last own digest told of a gap."""
         self._told_at.clear()
+        self.catching_up: set[int] = set()
+        """The ranks of members that would drop what they hold if the view ended now."""
         self.own_stable = start[self.me]
         self.majority = view.majority
         self._mark_said()
@@ -140,11 +143,22 @@ class Stability:
         """How far every member has the stream."""
         return min([stream.high if rank == self.me else row[stream.index] for rank, row in enumerate(self.rows)])
 
+    def note_catching_up(self, member: MemberId, catching_up: bool) -> None:
+        if catching_up:
+            self.catching_up.add(self.rank_by_member[member])
+        else:
+            self.catching_up.discard(self.rank_by_member[member])
+
     def safe(self, stream: Stream) -> int:
-        """How far a majority of the view has the stream. What is here, its sender has too, whether it said so or not."""
+        """How far a majority of the view has the stream. What is here, its sender has too, whether it said so or not. Those who are
+        catching up do not count: nobody could get it from them when the view ends."""
         knows = (self.me, self.rank_by_member[stream.sender])
-        at = stream.index
-        positions = sorted(max(stream.high, row[at]) if rank in knows else row[at] for rank, row in enumerate(self.rows))
+        at, waiting = stream.index, self.catching_up
+        if self.context.multicast.held is not None:
+            waiting = waiting | {self.me}
+        positions = sorted(
+            0 if rank in waiting else max(stream.high, row[at]) if rank in knows else row[at] for rank, row in enumerate(self.rows)
+        )
         return positions[len(positions) - self.majority]
 
     def lags(self) -> list[tuple[MemberId, int]]:
@@ -171,8 +185,8 @@ class Stability:
         elif self._gapped:
             self._send_positions(None)
         elif len(self.rows) > 1:
-            context = self.context
-            digest = Digest(context.group, context.me, context.view.id, [], check=self._check_of(self.me))
+            context, waiting = self.context, self.context.multicast.held is not None
+            digest = Digest(context.group, context.me, context.view.id, [], check=self._check_of(self.me), catching_up=waiting)
             context.outbox.sends.append((None, codec.encode(digest)))
         self._soon = False
         self.digests_sent += len(self.rows) > 1
@@ -183,11 +197,12 @@ class Stability:
         if len(self.rows) == 1:
             return
         context, have = self.context, [stream.high for stream in self.streams]
+        waiting = context.multicast.held is not None
         tops = [stream.top for stream in self.streams]
         self._gapped = tops != have
         for start in range(0, len(have), self._slice):
             part, top = have[start : start + self._slice], tops[start : start + self._slice]
-            digest = Digest(context.group, context.me, context.view.id, part, None if top == part else top, start)
+            digest = Digest(context.group, context.me, context.view.id, part, None if top == part else top, start, 0, waiting)
             context.outbox.sends.append((to, codec.encode(digest)))
 
     def _mark_said(self) -> None:

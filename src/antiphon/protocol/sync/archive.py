@@ -30,7 +30,9 @@ class Archive:
         self.entered = 0
         """How many messages and places synchronisation has brought."""
         self.forgotten_at = float("-inf")
-        """No message that was forgotten was sent later than this."""
+        """No message that was forgotten was sent later than this,"""
+        self.forgotten_epoch = 0
+        """nor in a later epoch than this."""
         self._messages_limit, self._bytes_limit = settings.history_messages, settings.history_bytes
         self._absent = absent
         self._chapters: dict[int, Chapter] = {}
@@ -181,6 +183,7 @@ class Archive:
                 self._first += 1
             else:
                 chapter.changed = True
+                self.forgotten_epoch = max(self.forgotten_epoch, chapter.epoch.id)
                 self._forget_from(outcome, self._messages_limit, self._bytes_limit)
 
     def _forget_from(self, outcome: Outcome, messages: int, size: int) -> None:

@@ -221,6 +221,11 @@ class History:
         """How many messages and places synchronisation has brought."""
         return self._archive.entered
 
+    def forgot_since(self, epoch: int) -> bool:
+        """Whether messages of this epoch or a later one have been forgotten."""
+        self._settle()
+        return bool(epoch) and self._archive.forgotten_epoch >= epoch
+
     @property
     def forgotten_at(self) -> float:
         """No message that was forgotten was sent later than this."""

@@ -59,7 +59,9 @@ def _is_lost_to_all(history: History, life: Life, event: Delivered, parent: Mess
     if history.given:
         return False
     if not final:
-        return event.recovered or (parent not in life.place and history.view_of.get(parent) != history.view_of[event.id])
+        # What was lost in a view where nothing is repaired may still be caught up with in the next.
+        late = parent not in life.place or life.delivered[life.place[parent]].recovered
+        return event.recovered or (late and history.view_of.get(parent) != history.view_of[event.id])
     return event.recovered and parent not in alive and parent not in life.place
 
 

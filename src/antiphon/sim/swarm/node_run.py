@@ -75,7 +75,11 @@ def judge_histories(play: Play) -> list[Violation]:
 
 def _judge_canon(play: Play, canon: list[MessageId]) -> list[Violation]:
     """The shared history, judged like the life of a member that delivered exactly that."""
-    phantom = MemberLog(MemberId("history"), [Delivered(play.world.now, message) for message in canon])
+    delivered = (event for log in play.world.logs_of(GROUP) for event in log.events if type(event) is Delivered)
+    lost_by_message = {event.id: event.lost for event in delivered if event.lost}
+    phantom = MemberLog(
+        MemberId("history"), [Delivered(play.world.now, message, lost=lost_by_message.get(message, ())) for message in canon]
+    )
     history = History([*play.world.logs_of(GROUP), phantom], play.wants)
     options = play.weather.options
     promises = promised(options.order, options.multicast)
