@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.debugger.rule import Rule
 from antiphon.errors import NoQuorum
 from antiphon.model.events import NoMajority
 
@@ -214,4 +215,25 @@ def test_a_crashed_minority_does_not_hold_the_majority_up(gathered: Any) -> None
     assert world.seen("b") == "bc"
     assert len(world.burst("bc", 1)) == 2
     assert world.settle(5.0)
+    assert world.check() == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_member_that_missed_a_view_does_not_make_a_second_majority(gathered: Any, seed: int) -> None:
+    """Three of five would make a view, one of them would miss it and join the other two, and both sides would be a majority."""
+    world = gathered("abcde", seed, order="total", delivery="safe", partitions="majority")
+    view = world.view_of("a")
+    first, second, third, fourth, fifth = (name for member in view.members for name in "abcde" if world.id_of(name) == member)
+    world.rules.append(Rule.parse(f"drop install from {third} to {fourth}"))
+    world.partition([[first, second], [third, fourth, fifth]])
+    assert world.wait_for(lambda: world.view_of(third).id != view.id, 20.0)
+    world.partition([[first, second, fourth], [third, fifth]])
+    world.run(10.0)
+    for name in (first, second, fourth):
+        with pytest.raises(NoQuorum):
+            world.send(name, b"now we are three")
+    world.rules.clear()
+    world.heal()
+    assert world.settle(60.0)
+    assert len(world.view_of("a").members) == 5
     assert world.check() == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.sim.swarm import Case, Outcome, Weather, replay_command, run_seed
+from antiphon.sim.swarm import Case, Outcome, Weather, default_cases, replay_command, run_seed
 
 FOUND = {
     "the sequencer numbered on; records that a member lacked lay beyond its window, and it refused them for ever": Case(
@@ -58,6 +58,17 @@ FOUND_AMONG_NODES = {
     ),
 }
 
+FOUND_IN_THE_MIX = {
+    577: "a stopped member was the only one that had caught up, and ended a view that others had gone on from",
+    625: "a node founded the group for itself while it was being let in, and took a view that was made of its earlier state",
+    935: "a member that had promised a view to somebody who was gone waited for ever for the coordinator to notice",
+    157: "answers to others had brought the beginning of an outcome, and the own answer left out what lay between",
+    2201: "a safe message counted as held by members that were still catching up, and dropped it when the view changed",
+    3709: "a slow member stayed put out though no view could be made without it",
+    5093: "a newcomer skipped what had been forgotten of views that it was in, and nobody told it of the gap",
+    7935: "what members that were catching up held counted as stable, and died with the one that had delivered it",
+}
+
 
 def as_it_was(case: Case) -> Outcome:
     return run_seed(case, Weather.of(case, rough=False))
@@ -82,3 +93,11 @@ def test_what_was_found_among_nodes_stays_mended(story: str) -> None:
     """What went wrong among nodes once would go wrong again."""
     outcome = run_seed(FOUND_AMONG_NODES[story])
     assert outcome.ok, f"{story}: {outcome}\n{replay_command(FOUND_AMONG_NODES[story])}"
+
+
+@pytest.mark.parametrize("seed", FOUND_IN_THE_MIX)
+def test_what_the_campaign_found_stays_mended(seed: int) -> None:
+    """What went wrong in the campaign once would go wrong again."""
+    [case] = default_cases([seed])
+    outcome = run_seed(case)
+    assert outcome.ok, f"{FOUND_IN_THE_MIX[seed]}: {outcome}\n{replay_command(case)}"

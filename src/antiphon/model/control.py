@@ -164,7 +164,7 @@ class State(Struct, array_like=True, tag=14, frozen=True):
     up (`synchronised` is False) has delivered nothing of that view. `stable` holds the views that
     a majority is counted over: the last one known to be stable, and those installed since; empty when that is the coordinator's own
     view alone. `check` tells apart those who are catching up and have got differently far. `promised` are earlier ballots that may have
-    become views elsewhere: who proposed them, and for whom."""
+    become views elsewhere: who proposed them, for whom, and who was to leave with them."""
 
     group: GroupId
     member: MemberId
@@ -178,7 +178,7 @@ class State(Struct, array_like=True, tag=14, frozen=True):
     absent: Seats = ()
     latest: bytes = b""
     check: Number = 0
-    promised: tuple[tuple[Number, MemberId, tuple[MemberId, ...]], ...] = ()
+    promised: tuple[tuple[Number, MemberId, tuple[MemberId, ...], tuple[MemberId, ...]], ...] = ()
 
 
 class Target(Struct, array_like=True, tag=15, frozen=True):

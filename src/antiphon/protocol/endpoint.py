@@ -283,6 +283,11 @@ class Endpoint:
         return self._last
 
     @property
+    def unsent(self) -> int:
+        """How many messages wait for the end of a hold to be sent."""
+        return len(self._unsent)
+
+    @property
     def cast(self) -> int:
         """The number of the last message that was sent to others."""
         return self.multicast.mine.high

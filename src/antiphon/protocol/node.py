@@ -9,6 +9,7 @@ Nothing received can raise: what is no frame, or makes no sense, is counted in `
 
 from __future__ import annotations
 
+import heapq
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -64,6 +65,9 @@ class NodeCore:
         self.drops: Counter[str] = Counter()
         self._touched: dict[GroupId, Membership] = {}
         """Those that had an input in this turn."""
+        self._agenda: list[tuple[float, GroupId]] = []
+        self._noted: dict[GroupId, float] = {}
+        """When memberships want their tick: a heap, and the entry of each that counts."""
         self._timers = Timers()
         self._sends: list[tuple[tuple[Address, ...] | None, bytes]] = []
         self._events: list[tuple[GroupId | None, Event]] = []
@@ -187,7 +191,7 @@ class NodeCore:
         return [address for info in self.directory.find(group) for _, address in info.members]
 
     def _look_then_found(self, now: float, member: Membership) -> None:
-        """Asks who is in the group, and begins it alone when nobody is heard."""
+        """Asks who is in the group, and begins it alone when nobody is heard and it may be begun."""
         self.directory.advertise(now)
 
         def decide() -> None:
@@ -197,9 +201,11 @@ class NodeCore:
             infos = [info for info in self.directory.find(member.group) if info.members]
             if infos:
                 member.join(self._now, [address for info in infos for _, address in info.members])
-            else:
+            elif member.public:
                 member.found(self._now)
                 self.directory.announce(self._now, member.group)
+            else:
+                member.depart("nobody of the group was heard")
 
         self._timers.at(now + _DISCOVERY_ROUNDS * self.settings.answer_s * self.rng.uniform(0.75, 1.25), decide)
 
@@ -362,11 +368,14 @@ class NodeCore:
     def tick(self, now: float) -> None:
         self._now = now
         self._timers.run(now)
-        for member in list(self.memberships.values()):
-            deadline = member.deadline
-            if deadline is not None and deadline <= now:
-                self._touched[member.group] = member
-                member.tick(now)
+        due = []
+        while (when := self._next_due()) is not None and when <= now:
+            _, group = heapq.heappop(self._agenda)
+            del self._noted[group]
+            due.append(self.memberships[group])
+        for member in due:
+            self._touched[member.group] = member
+            member.tick(now)
 
     def drain(self, now: float) -> NodeEffects:
         """Ends the turn and returns its effects."""
@@ -381,6 +390,7 @@ class NodeCore:
             for event in port.events:
                 events.append((group, event))
             port.events.clear()
+            self._note(member)
             if member.departed:
                 del self.memberships[group]
                 if member.ended or group in self._ended:
@@ -397,8 +407,30 @@ class NodeCore:
     @property
     def deadline(self) -> float | None:
         """When `tick` wants to be called next."""
-        deadlines = [self._timers.deadline, *(member.deadline for member in self.memberships.values())]
+        deadlines = (self._timers.deadline, self._next_due())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _note(self, member: Membership) -> None:
+        """Every membership is in the agenda at its deadline or before, so that a turn costs nothing for those that are idle."""
+        deadline, noted = member.deadline, self._noted.get(member.group)
+        if deadline is not None and (noted is None or deadline < noted):
+            self._noted[member.group] = deadline
+            heapq.heappush(self._agenda, (deadline, member.group))
+
+    def _next_due(self) -> float | None:
+        """When the first membership wants its tick; entries that are out of date are mended as they come up."""
+        agenda = self._agenda
+        while agenda:
+            when, group = agenda[0]
+            member = self.memberships.get(group)
+            if self._noted.get(group) == when:
+                if member is not None and member.deadline is not None and member.deadline <= when:
+                    return when
+                del self._noted[group]
+            heapq.heappop(agenda)
+            if member is not None:
+                self._note(member)
+        return None
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 

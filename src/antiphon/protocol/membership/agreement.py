@@ -44,8 +44,8 @@ class Agreement:
         """The Install of the current view, as it came."""
         self._pledged: dict[int, None] = {}
         """The ballots whose outcome would be what this member holds now."""
-        self._open: dict[int, tuple[MemberId, tuple[MemberId, ...]]] = {}
-        """Ballots that may have become views elsewhere, as far as this member knows: who proposed them, and for whom."""
+        self._open: dict[int, tuple[MemberId, tuple[MemberId, ...], tuple[MemberId, ...]]] = {}
+        """Ballots that may have become views elsewhere, as far as this member knows: who proposed them, for whom, and who was to leave."""
         self._aimed = self._flushed = 0
         """The ballot whose target is known, and the one whose target is held entirely."""
         self._heard_at = 0.0
@@ -82,7 +82,7 @@ class Agreement:
             # Who proposes again from its old view has not installed what it proposed before, so nobody has.
             self._open = {ballot: entry for ballot, entry in self._open.items() if entry[0] != frame.member or frame.view >= ballot}
             self._promise(frame.ballot, (frame.member, source))
-            self._open[frame.ballot] = (frame.member, tuple(member for member, _ in frame.seats))
+            self._open[frame.ballot] = (frame.member, tuple(dict(frame.seats)), tuple(dict(frame.leaving)))
             if self._flushed == frame.ballot:
                 self._post(Flushed(port.group, port.me, frame.ballot))
             else:
@@ -199,7 +199,8 @@ class Agreement:
         self.latest = wire
         self.promised = frame.view
         self._pledged.clear()
-        self._open.clear()
+        # One that was promised above this view may still be made of it elsewhere.
+        self._open = {ballot: entry for ballot, entry in self._open.items() if ballot > frame.view}
         self._aimed = self._flushed = 0
         if self._watch is not None:
             self._watch.cancel()

@@ -7,7 +7,8 @@
 | INSTALLING | the acknowledgement of every member         | is over                                                                    |
 | OVER       | nothing: done, given up, or without a majority                                                                           |
 
-What is not answered is repeated every `retry_s`. Who answers nothing for `change_s` is left out of the next attempt. Cost: a few frames
+What is not answered is repeated every `retry_s`. Who answers nothing for `change_s`, or a third of it if it is not of the coordinator's
+view, is left out of the next attempt. Cost: a few frames
 to and from each participant, each as long as the group is large.
 """
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 _LEFT_LIMIT = 64
 """Of those who have left, the latest are told to everyone: who missed a view need not look for them."""
+
+
+_STRANGERS = 1 / 3
+"""The share of `change_s` that a change waits for those who are not of its coordinator's view."""
 
 
 class Phase(Enum):
@@ -103,7 +108,7 @@ class Change:
         present = [member for member, state in self._states.items() if state.view]
         if self._port.options.partitions == "majority" and present:
             chains = [state.stable or self._member.chain for state in self._states.values() if state.view]
-            short = lacking(present, chains, self._promised())
+            short = lacking(present, chains, self._promised(chains))
             if short is not None:
                 self.phase = Phase.OVER
                 self._member.coordinator.stopped(self, *short)
@@ -119,14 +124,18 @@ class Change:
         if not self._targets:
             self._install()
 
-    def _promised(self) -> Chain:
-        """Views that participants promised and that may be in force among others; not those whose proposer is here without them."""
+    def _promised(self, chains: list[Chain]) -> Chain:
+        """Views that participants promised and that may be in force among others: not those that a participant would be in and has not
+        promised, nor those that were no majority themselves. Those were never made."""
         states = self._states
+        promised = {member: {entry[0] for entry in state.promised} for member, state in states.items()}
         return tuple(
             (ballot, seats)
             for state in states.values()
-            for ballot, proposer, seats in state.promised
+            for ballot, proposer, seats, leaving in state.promised
             if proposer not in states or states[proposer].view >= ballot
+            if all(states[who].view >= ballot or ballot in promised[who] for who in seats if who in states)
+            if lacking((*seats, *leaving), chains) is None
         )
 
     def _ending(self) -> dict[int, list[MemberId]]:
@@ -201,6 +210,12 @@ class Change:
             return
         waited = self._port.now - self._since
         silent = self.silent()
+        strangers = [who for who in silent if self._port.view is None or who not in self._port.view]
+        if self.under_way and strangers and waited >= _STRANGERS * self._port.settings.change_s:
+            # The members of this view should not wait long for those who are not in it yet: they can come again.
+            self.phase = Phase.OVER
+            self._member.coordinator.unanswered(self, strangers)
+            return
         if waited >= self._port.settings.change_s and silent:
             installing = self.phase is Phase.INSTALLING
             self.phase = Phase.OVER

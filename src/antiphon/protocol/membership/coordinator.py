@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from antiphon.model.control import Acknowledge, Beacon, Join, Leave, Refuse, Seat, Stable, State, Suspect
+from antiphon.model.control import Acknowledge, Beacon, Join, Leave, Ping, Pong, Refuse, Seat, Stable, State, Suspect
 from antiphon.model.ids import Address, MemberId
 from antiphon.model.view import MEMBER_LIMIT, TAG_BITS
 from antiphon.protocol.membership.change import Change, Phase
@@ -30,6 +30,8 @@ class Coordinator:
         self._member, self._port = member, member.port
         self._joins: dict[MemberId, tuple[Address, float]] = {}
         """Who wants to come in: where it is, and when it last said so."""
+        self.callers: dict[MemberId, tuple[Address, float]] = {}
+        """Who said so, and was asked whether it hears this member."""
         self._leaves: dict[MemberId, None] = {}
         self.suspects: dict[MemberId, None] = {}
         """Members of the view that are taken for dead, until they are heard again."""
@@ -85,18 +87,33 @@ class Coordinator:
             self._port.drops["stranger"] += 1
         elif view is None:
             self._member.post_to(source, Refuse(self._port.group, self._port.me, 0, 0, "unknown"))
-        elif len(view.members) + len(self._joins) >= MEMBER_LIMIT:
+        elif len(view.members) + len(self._wishes()) >= MEMBER_LIMIT:
             self._member.post_to(frame.address, Refuse(self._port.group, self._port.me, 0, 0, "full"))
         elif frame.options != self._port.options:
             self._member.post_to(frame.address, Refuse(self._port.group, self._port.me, 0, 0, "options"))
         elif frame.member not in view:
-            if not self._joins and not self._leaves:
-                self._waiting_since = self._port.now
-            self._joins[frame.member] = (frame.address, self._port.now)
             for member, address in self._port.address_by_member.items():
                 if address == frame.address and member in view and member != self._port.me:
                     self._suspect(member)  # its node has started again
-            self._pass_on(frame)
+            if not self.leads:
+                self._pass_on(frame)
+            elif frame.member in self._joins:
+                self._joins[frame.member] = (frame.address, self._port.now)
+            elif len(self.callers) < MEMBER_LIMIT or frame.member in self.callers:
+                # Does it hear this member? A change that waits for somebody who does not would hold everybody up.
+                self.callers[frame.member] = (frame.address, self._port.now)
+                self._member.post_to(frame.address, Ping(0, self._port.group, frame.member, 0))
+            self.consider()
+
+    def receive_pong(self, frame: Pong, source: Address) -> None:
+        """Somebody who wants to come in hears this member."""
+        address, _ = self.callers.pop(frame.member)
+        if frame.here and address == source:
+            if not self._joins and not self._leaves:
+                self._waiting_since = self._port.now
+            recently = self._port.now - self._port.settings.change_s
+            self._joins = {member: wish for member, wish in self._joins.items() if wish[1] >= recently}
+            self._joins[frame.member] = (address, self._port.now)
             self.consider()
 
     def receive_leave(self, frame: Leave, source: Address) -> None:
@@ -316,6 +333,8 @@ class Coordinator:
         """A view was installed: what it brought about is no longer pending."""
         members = self._in_view()
         self._joins = {member: wish for member, wish in self._joins.items() if member not in members}
+        recently = self._port.now - self._port.settings.change_s
+        self.callers = {member: call for member, call in self.callers.items() if call[1] >= recently}
         self._leaves = {member: None for member in self._leaves if member in members}
         self.suspects.clear()
         self._slow.clear()

@@ -79,6 +79,10 @@ class Joining:
         if port.now >= self._until:
             self._member.depart("left")
             return
+        if self._member.unsent:
+            # What was accepted while catching up would go unsaid.
+            self._timer = port.call_in(port.settings.retry_s, self._ask_to_leave)
+            return
         # To the coordinator, and to one more: the coordinator may be the one that is not there.
         first = self._member.coordinator.first()
         others = [] if port.view is None else [member for member in port.view.members if member not in (first, port.me)]

@@ -16,7 +16,7 @@ from typing import Any
 from antiphon.errors import NoQuorum, WouldBlock
 from antiphon.model import codec
 from antiphon.model import control as c
-from antiphon.model.events import Delivery, Departed, Installed, NoMajority, Stabilised, Synchronised
+from antiphon.model.events import Delivery, Departed, Installed, NoMajority, Stabilised, Synchronised, Writable
 from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
 from antiphon.model.ids import Address, MemberId, MessageId
 from antiphon.model.view import TAG_BITS, View
@@ -70,6 +70,9 @@ class Membership:
         self.absent: dict[MemberId, Address] = {}
         """Former members that did not leave: they may be on another side."""
         self.left: dict[MemberId, None] = {}
+        """Former members that left, the latest."""
+        self._refused = False
+        """Whether a message was refused for want of a view or a majority since the last Writable."""
         self._local: deque[codec.Frame] = deque()
         """Frames to this member itself: a coordinator takes part in its own changes."""
         self._member_by_address: dict[Address, MemberId] = {}
@@ -105,7 +108,7 @@ class Membership:
             c.Beacon: self.seeker.receive_beacon,
             c.Gone: self.seeker.receive_gone,
             c.Beat: self._receive_beat,
-            c.Pong: self.detector.receive_pong,
+            c.Pong: self._receive_pong,
             c.Vouch: self.detector.receive_vouch,
             c.Guest: self.guests.receive_guest,
         }
@@ -141,7 +144,7 @@ class Membership:
         self.port.now = now
         if not self.leaving and not self.departed:
             self.leaving = True
-            if self.view is None or self.view.members == (self.me,):
+            if self.view is None or (self.view.members == (self.me,) and not self.unsent):
                 self.end()
             else:
                 self.joining.ask_to_leave()
@@ -178,8 +181,10 @@ class Membership:
 
     def _sending(self) -> Endpoint:
         if self.short is not None:
+            self._refused = True
             raise NoQuorum(*self.short)
         if self.endpoint is None or self.departed:
+            self._refused = True
             raise WouldBlock("this member is not in the group" if self.departed else "this member is not in a view yet")
         return self.endpoint
 
@@ -298,6 +303,8 @@ class Membership:
         seats = dict(frame.seats)
         self.absent = dict(frame.absent)
         self.left.update(dict.fromkeys(frame.left))
+        while len(self.left) > ABSENT_LIMIT:
+            del self.left[next(iter(self.left))]
         if self.me not in seats:
             self.leaving = True
             if self.coordinator.change is None or self.coordinator.change.ballot != frame.view:
@@ -331,6 +338,10 @@ class Membership:
         else:
             self.endpoint.install(port.now, view, starts, sides, minority=not side.ends)
             self.deliveries.hear_all(self.endpoint)
+            for member, start in starts.items():
+                # Who was stopped sends again what it has not delivered itself; some of that was delivered here.
+                if (delivered := self.past.delivered_up_to(member)) > start:
+                    self.endpoint.know(member, start + 1, delivered)
         self.stable, self.short = False, None
         self.chain = (*self.chain[:1], *self.chain[1:][-_CHAIN_LIMIT:], (view.id, members))
         self.detector.on_view()
@@ -352,9 +363,15 @@ class Membership:
         else:
             self._caught_up()
         self.coordinator.on_view()
+        if self._refused:
+            self._refused = False
+            port.tell(Writable())
 
     def _synchronise(self) -> None:
         assert self.port.view is not None
+        if self.wants.kind == "state" and self.endpoint is not None:
+            for sender, low, high in self.past.adopted:
+                self.endpoint.know(sender, low, high)  # nothing waits for what the state stands for
         wants = c.Wants() if self.wants.kind == "state" else self.wants
         self.sync.begin(self.port.view, self._sides, wants, self._needed)
 
@@ -402,6 +419,12 @@ class Membership:
         if self.coordinator.change is not None:
             self.coordinator.change.receive_flushed(frame, source)
 
+    def _receive_pong(self, frame: c.Pong, source: Address) -> None:
+        if frame.member in self.coordinator.callers:
+            self.coordinator.receive_pong(frame, source)
+        else:
+            self.detector.receive_pong(frame, source)
+
     def _receive_beat(self, frame: c.Beat, source: Address) -> None:
         if self._member_by_address.get(source) == frame.member and frame.view == self.agreement.view_id:
             self.detector.heard[frame.member] = self.port.now
@@ -409,11 +432,11 @@ class Membership:
     def _receive_refuse(self, frame: c.Refuse, source: Address) -> None:
         if frame.why == "quorum":
             view, agreement = self.port.view, self.agreement
-            if agreement.changing and (frame.ballot, source) == (agreement.promised, agreement.leader[1]) and self.short is None:
-                self.short = (frame.here, frame.of)
+            if agreement.changing and (frame.ballot, source) == (agreement.promised, agreement.leader[1]):
                 agreement.given_up(frame.ballot)
-                if view is not None:
+                if self.short is None and view is not None:
                     self.port.tell(NoMajority(view))
+                self.short = (frame.here, frame.of)
         elif self.port.view is None:
             self.joining.receive_refuse(frame)
         else:
@@ -442,6 +465,11 @@ class Membership:
     def sent(self) -> int:
         """The number of this member's last message."""
         return 0 if self.endpoint is None else self.endpoint.sent
+
+    @property
+    def unsent(self) -> int:
+        """How many messages were accepted and wait until this member has caught up."""
+        return 0 if self.endpoint is None else self.endpoint.unsent
 
     @property
     def delivered(self) -> int:

@@ -82,10 +82,12 @@ class Seeker:
         elif not coordinator.leads:
             if source not in port.address_by_member.values() or frame.member not in view:
                 port.send((coordinator.first(),), frame)
-        elif frame.view < self._member.agreement.view_id:
+        elif frame.view < self._member.agreement.view_id and not frame.looking:
             coordinator.met(frame)
         elif frame.looking:
-            self._send_beacon((dict(frame.seats).get(frame.member, source),), looking=False)
+            # The smaller side's answer proves that both hear each other: to propose a view to who does not hear would hold everybody up.
+            larger = frame.view < self._member.agreement.view_id
+            self._send_beacon((dict(frame.seats).get(frame.member, source),), looking=larger)
 
     def receive_gone(self, frame: Gone, source: Address) -> None:
         """There is nobody of this group at that address."""

@@ -100,7 +100,8 @@ def _unwanted(history: History, question: Question, lacking: Ledger) -> Ledger:
             if last >= low:
                 old.add(batch.sender, low, last)
     # What is not kept is older than everything that is: it is not wanted either, if what is kept reaches back far enough.
-    if remaining == 0 and not history.forgot_since(wants.before) and (wants.kind != "since" or (old and history.forgotten_at < wants.since)):
+    reaches_back = wants.kind != "since" or (old and history.forgotten_at < wants.since)
+    if remaining == 0 and reaches_back and not history.forgot_since(wants.before):
         old.merge(history.absent().without(kept))
     return old.common(lacking)
 
