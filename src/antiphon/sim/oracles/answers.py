@@ -37,12 +37,12 @@ def parent_before_child(logs: Logs, final: bool = True) -> list[Violation]:
 
 def minimality(logs: Logs) -> list[Violation]:
     """A message is delivered in the very moment when it and all messages it names are there, not later. What is delivered with a
-    lost parent is not judged: it had to wait until the loss was certain."""
+    lost parent is not judged: it had to wait until the loss was certain; nor what came by synchronisation, which has its own order."""
     history, found = history_of(logs), []
     for life in history.lives:
         for place, event in enumerate(life.delivered):
             received_at = life.received_at.get(event.id)
-            if received_at is None or event.lost:
+            if received_at is None or event.lost or event.recovered:
                 continue
             possible_at = received_at
             for parent in history.sent[event.id].names:

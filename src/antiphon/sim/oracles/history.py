@@ -195,7 +195,8 @@ class History:
     def _read_sends(self, life: Life) -> None:
         events = life.log.events
         view = NOWHERE
-        if not events or type(events[0]) is not Viewed:
+        # Where a membership makes the views, an application may send before it has read of its first one.
+        if not events or (type(events[0]) is not Viewed and (self.given or not any(type(event) is Viewed for event in events))):
             life.views.append(NOWHERE)
         for event in events:
             if type(event) is Viewed:
