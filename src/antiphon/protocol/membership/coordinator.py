@@ -99,7 +99,9 @@ class Coordinator:
                 self._pass_on(frame)
             elif frame.member in self._joins:
                 self._joins[frame.member] = (frame.address, self._port.now)
-            elif len(self.callers) < MEMBER_LIMIT or frame.member in self.callers:
+            else:
+                if len(self.callers) >= MEMBER_LIMIT:
+                    self.callers.clear()  # they did not answer; who still wants to come in says so again
                 # Does it hear this member? A change that waits for somebody who does not would hold everybody up.
                 self.callers[frame.member] = (frame.address, self._port.now)
                 self._member.post_to(frame.address, Ping(0, self._port.group, frame.member, 0))
@@ -258,15 +260,16 @@ class Coordinator:
     # -- how a change goes -----------------------------------------------------------------------------------------------------
 
     def receive_state(self, frame: State, source: Address) -> None:
-        if self.change is None or self.change.participants.get(frame.member) != source:
+        change = self.change
+        if change is None or not change.under_way or frame.ballot != change.ballot or change.participants.get(frame.member) != source:
             return
         if frame.latest and self._member.agreement.catch_up(frame.latest):
             # This member had missed a view. What it proposed was made of the old one.
-            self.change.give_up()
+            change.give_up()
             self._highest = max(self._highest, frame.ballot)
             self.consider()
         else:
-            self.change.receive_state(frame, source)
+            change.receive_state(frame, source)
 
     def receive_acknowledge(self, frame: Acknowledge, source: Address) -> None:
         if self.change is not None:

@@ -435,8 +435,8 @@ class Membership:
             if agreement.changing and (frame.ballot, source) == (agreement.promised, agreement.leader[1]):
                 agreement.given_up(frame.ballot)
                 if self.short is None and view is not None:
+                    self.short = (frame.here, frame.of)
                     self.port.tell(NoMajority(view))
-                self.short = (frame.here, frame.of)
         elif self.port.view is None:
             self.joining.receive_refuse(frame)
         else:
