@@ -16,6 +16,8 @@ needs an answer asks again. Ranges of message numbers are written flat, `[low, h
 | State        | 14  | a participant has stopped, and what it holds of its old view                              |
 | Target       | 15  | what everyone of one old view must hold before the new one begins                         |
 | Flushed      | 16  | a participant holds all of it                                                             |
+| Prepare      | 39  | the new view, to be stored (under the `majority` policy)                                  |
+| Prepared     | 40  | it is                                                                                     |
 | Install      | 17  | the new view                                                                              |
 | Acknowledge  | 18  | a member has installed it, and perhaps caught up                                          |
 | Stable       | 19  | every member has, both                                                                    |
@@ -163,8 +165,8 @@ class State(Struct, array_like=True, tag=14, frozen=True):
     ranges above it. `sent` is the member's last number, `delivered` how far it has delivered its own. A member that is still catching
     up (`synchronised` is False) has delivered nothing of that view. `stable` holds the views that
     a majority is counted over: the last one known to be stable, and those installed since; empty when that is the coordinator's own
-    view alone. `check` tells apart those who are catching up and have got differently far. `promised` are earlier ballots that may have
-    become views elsewhere: who proposed them, for whom, and who was to leave with them."""
+    view alone. `check` tells apart those who are catching up and have got differently far. `prepared` is the Install that
+    the member has stored and not carried out."""
 
     group: GroupId
     member: MemberId
@@ -178,7 +180,7 @@ class State(Struct, array_like=True, tag=14, frozen=True):
     absent: Seats = ()
     latest: bytes = b""
     check: Number = 0
-    promised: tuple[tuple[Number, MemberId, tuple[MemberId, ...], tuple[MemberId, ...]], ...] = ()
+    prepared: bytes = b""
 
 
 class Target(Struct, array_like=True, tag=15, frozen=True):
@@ -193,6 +195,21 @@ class Target(Struct, array_like=True, tag=15, frozen=True):
 
 
 class Flushed(Struct, array_like=True, tag=16, frozen=True):
+    group: GroupId
+    member: MemberId
+    ballot: Number
+
+
+class Prepare(Struct, array_like=True, tag=39, frozen=True):
+    """Under the `majority` policy: an Install to be stored. It is carried out when every participant has it."""
+
+    group: GroupId
+    member: MemberId
+    ballot: Number
+    install: bytes
+
+
+class Prepared(Struct, array_like=True, tag=40, frozen=True):
     group: GroupId
     member: MemberId
     ballot: Number
@@ -485,9 +502,9 @@ class Taken(Struct, array_like=True, tag=36, frozen=True):
 
 
 Control: TypeAlias = (
-    Advertise | Groups | AskGroups | Ended | Join | Leave | Suspect | Propose | State | Target | Flushed | Install | Acknowledge | Stable
-    | Refuse | Beacon | Gone | Beat | Ping | Pong | Enquire | Vouch | Detour | Relay | SyncRequest | SyncAnswer | SyncAgain | AskState
-    | StatePiece | Private | Received | Guest | Taken
+    Advertise | Groups | AskGroups | Ended | Join | Leave | Suspect | Propose | State | Target | Flushed | Prepare | Prepared
+    | Install | Acknowledge | Stable | Refuse | Beacon | Gone | Beat | Ping | Pong | Enquire | Vouch | Detour | Relay | SyncRequest
+    | SyncAnswer | SyncAgain | AskState | StatePiece | Private | Received | Guest | Taken
 )  # fmt: skip
 
 CONTROL_KINDS: dict[int, str] = {
@@ -495,5 +512,6 @@ CONTROL_KINDS: dict[int, str] = {
     15: "target", 16: "flushed", 17: "install", 18: "acknowledge", 19: "stable", 20: "refuse", 21: "beacon", 22: "gone", 23: "beat",
     24: "ping", 25: "pong", 26: "enquire", 27: "vouch", 28: "relay", 29: "sync-request", 30: "sync-answer", 31: "ask-state",
     32: "state-piece", 33: "private", 34: "received", 35: "guest", 36: "taken", 37: "detour", 38: "sync-again",
+    39: "prepare", 40: "prepared",
 }  # fmt: skip
 """The word for each tag, as metrics, rules and scenarios spell it."""

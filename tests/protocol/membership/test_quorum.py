@@ -52,13 +52,3 @@ def test_newcomers_do_not_make_a_majority() -> None:
     """A minority could let friends in until it is one."""
     assert lacking(ids("axyz"), [((1, ids("abc")),)]) == (1, 3)
     assert lacking(ids("xyz"), [()]) is None, "nobody has a view yet"
-
-
-def test_a_view_that_may_be_in_force_elsewhere_counts() -> None:
-    """C, D and E would make a view of three, D would miss it, and go on with A and B as three of five."""
-    five = (1, ids("abcde"))
-    assert lacking(ids("abd"), [(five,)]) is None
-    assert lacking(ids("abd"), [(five,)], ((2, ids("cde")),)) == (1, 3)
-    assert lacking(ids("abcd"), [(five,)], ((2, ids("cde")),)) is None
-    later = (3, ids("abd"))
-    assert lacking(ids("abd"), [(later,)], ((2, ids("cde")),)) is None, "what came before a stable view is over"

@@ -7,8 +7,9 @@
    it has seen. It freezes: it sends nothing and takes no data any more, and answers with what it holds of its old view.
 2. *Flush.* Participants that come from the same old view are one side. The coordinator takes the union of what they hold; whoever lacks
    some of it fetches exactly that from the others, and takes nothing else.
-3. *Install.* When nobody lacks anything the view is installed. All who come from one old view have then delivered the same messages in
-   it. The coordinator repeats the view until every member has acknowledged it; then it says that the view is stable.
+3. *Install.* When nobody lacks anything the view is installed; under the `majority` policy, when everybody has stored it. All who come
+   from one old view have then delivered the same messages in it. The coordinator repeats the view until every member has
+   acknowledged it; when all have caught up as well, its first member says that the view is stable.
 4. *Synchronise.* What one side lacks of the others', and a newcomer of the past, it asks for (`antiphon.protocol.sync`), and delivers it
    before anything of the new view. A member that is still catching up when the next change begins has delivered nothing of its view: it
    is then a side of its own, and its own messages are sent again in the next view, under the same numbers.

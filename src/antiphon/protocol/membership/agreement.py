@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from antiphon.errors import BadFrame
 from antiphon.model import codec
-from antiphon.model.control import Acknowledge, Flushed, Install, Propose, Refuse, Seat, Stable, State, Target
+from antiphon.model.control import Acknowledge, Flushed, Install, Prepare, Prepared, Propose, Refuse, Seat, Stable, State, Target
 from antiphon.model.ids import Address, MemberId
 from antiphon.model.view import TAG_BITS
 from antiphon.protocol.timers import Timer
@@ -44,8 +44,8 @@ class Agreement:
         """The Install of the current view, as it came."""
         self._pledged: dict[int, None] = {}
         """The ballots whose outcome would be what this member holds now."""
-        self._open: dict[int, tuple[MemberId, tuple[MemberId, ...], tuple[MemberId, ...]]] = {}
-        """Ballots that may have become views elsewhere, as far as this member knows: who proposed them, for whom, and who was to leave."""
+        self._prepared: tuple[int, bytes] = (0, b"")
+        """The ballot whose Install is stored and not carried out, and the Install."""
         self._aimed = self._flushed = 0
         """The ballot whose target is known, and the one whose target is held entirely."""
         self._heard_at = 0.0
@@ -79,10 +79,7 @@ class Agreement:
             if frame.latest:
                 self.catch_up(frame.latest)
             port.address_by_member |= {member: address for member, address in seats.items() if member not in port.address_by_member}
-            # Who proposes again from its old view has not installed what it proposed before, so nobody has.
-            self._open = {ballot: entry for ballot, entry in self._open.items() if entry[0] != frame.member or frame.view >= ballot}
             self._promise(frame.ballot, (frame.member, source))
-            self._open[frame.ballot] = (frame.member, tuple(dict(frame.seats)), tuple(dict(frame.leaving)))
             if self._flushed == frame.ballot:
                 self._post(Flushed(port.group, port.me, frame.ballot))
             else:
@@ -100,6 +97,8 @@ class Agreement:
             self._aimed = frame.ballot
             # From here on this member may hold more than the outcome of an earlier ballot.
             self._pledged = {frame.ballot: None}
+            # Its coordinator has seen what is stored here, and that not everyone had stored it.
+            self._prepared = (0, b"")
             endpoint.aim(self._port.now, frame.have, frame.holders)
 
     def review(self) -> None:
@@ -108,6 +107,15 @@ class Agreement:
         if self._aimed == self.promised != self._flushed and endpoint is not None and self.changing and endpoint.flushed:
             self._flushed = self.promised
             self._post(Flushed(self._port.group, self._port.me, self.promised))
+
+    def receive_prepare(self, frame: Prepare, source: Address) -> None:
+        """Stores the view, so that whoever comes next can finish it."""
+        if (frame.ballot, source) != (self.promised, self.leader[1]) or not self.changing:
+            self._port.drops["stale"] += 1
+            return
+        self._heard_at = self._port.now
+        self._prepared = (frame.ballot, frame.install)
+        self._post(Prepared(self._port.group, self._port.me, frame.ballot))
 
     def receive_install(self, frame: Install, wire: bytes, source: Address) -> None:
         if wire == self.latest:
@@ -173,7 +181,7 @@ class Agreement:
             tuple(absent.items()),
             latest,
             0 if member.synchronised else member.past.check(),
-            tuple((ballot, *entry) for ballot, entry in self._open.items() if self.view_id < ballot < proposal.ballot),
+            self._prepared[1] if self._prepared[0] > self.view_id else b"",
         )
 
     def _fits(self, frame: Install) -> bool:
@@ -199,8 +207,7 @@ class Agreement:
         self.latest = wire
         self.promised = frame.view
         self._pledged.clear()
-        # One that was promised above this view may still be made of it elsewhere.
-        self._open = {ballot: entry for ballot, entry in self._open.items() if ballot > frame.view}
+        self._prepared = (0, b"")
         self._aimed = self._flushed = 0
         if self._watch is not None:
             self._watch.cancel()
@@ -253,10 +260,6 @@ class Agreement:
 
     def _post(self, frame: codec.Frame) -> None:
         self._member.post_to(self.leader[1], frame)
-
-    def given_up(self, ballot: int) -> None:
-        """Its coordinator says that the ballot will be no view."""
-        self._open.pop(ballot, None)
 
     def is_leader(self, member: MemberId) -> bool:
         return self.changing and self.leader[0] == member

@@ -3,7 +3,8 @@
 | phase      | waits for                                   | then                                                                       |
 |------------|---------------------------------------------|----------------------------------------------------------------------------|
 | ASKING     | the state of every participant              | targets for those who lack something of their side                        |
-| FLUSHING   | `Flushed` of each of them                   | installs the view                                                          |
+| FLUSHING   | `Flushed` of each of them                   | installs the view; under the `majority` policy lets everybody store it first |
+| PREPARING  | `Prepared` of every participant             | installs the view                                                          |
 | INSTALLING | the acknowledgement of every member         | is over                                                                    |
 | OVER       | nothing: done, given up, or without a majority                                                                           |
 
@@ -17,10 +18,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from antiphon.model.control import Acknowledge, Flushed, Install, Propose, Seat, Side, State, Target
+from antiphon.errors import BadFrame
+from antiphon.model import codec
+from antiphon.model.control import Acknowledge, Flushed, Install, Prepare, Prepared, Propose, Seat, Side, State, Target
 from antiphon.model.ids import Address, MemberId
 from antiphon.protocol.membership.flush import is_well_formed, union
-from antiphon.protocol.membership.quorum import Chain, lacking
+from antiphon.protocol.membership.quorum import lacking
 
 if TYPE_CHECKING:
     from antiphon.protocol.membership.membership import Membership
@@ -37,6 +40,7 @@ _STRANGERS = 1 / 3
 class Phase(Enum):
     ASKING = "waits for states"
     FLUSHING = "waits until nobody lacks anything"
+    PREPARING = "waits until everybody has stored the view"
     INSTALLING = "waits for acknowledgements"
     OVER = "is over"
 
@@ -50,6 +54,7 @@ class Change:
         self._states: dict[MemberId, State] = {}
         self._targets: dict[MemberId, Target] = {}
         """Who has yet to fetch what."""
+        self._unprepared: dict[MemberId, None] = {}
         self._unacknowledged: dict[MemberId, None] = {}
         self._since = self._port.now
         """When there was progress last."""
@@ -64,7 +69,7 @@ class Change:
     @property
     def under_way(self) -> bool:
         """Whether the view is not made yet."""
-        return self.phase in (Phase.ASKING, Phase.FLUSHING)
+        return self.phase in (Phase.ASKING, Phase.FLUSHING, Phase.PREPARING)
 
     # -- answers ---------------------------------------------------------------------------------------------------------------
 
@@ -89,6 +94,14 @@ class Change:
             if not self._targets:
                 self._install()
 
+    def receive_prepared(self, frame: Prepared, source: Address) -> None:
+        if self.phase is not Phase.PREPARING or frame.ballot != self.ballot or self.participants.get(frame.member) != source:
+            return
+        if self._unprepared.pop(frame.member, self) is None:
+            self._since = self._port.now
+            if not self._unprepared:
+                self._carry_out()
+
     def receive_acknowledge(self, frame: Acknowledge) -> None:
         if frame.view != self.ballot or self.phase is not Phase.INSTALLING:
             return
@@ -99,7 +112,7 @@ class Change:
     # -- phases ----------------------------------------------------------------------------------------------------------------
 
     def _proposal(self) -> Propose:
-        latest = b"" if self._member.stable else self._member.agreement.latest
+        latest = self._member.coordinator.unfinished or (b"" if self._member.stable else self._member.agreement.latest)
         return Propose(
             self._port.group, self._port.me, self.ballot, self._member.agreement.view_id, self.seats, self.leaving, latest
         )
@@ -107,8 +120,13 @@ class Change:
     def _flush(self) -> None:
         present = [member for member, state in self._states.items() if state.view]
         if self._port.options.partitions == "majority" and present:
+            unfinished = self._unfinished()
+            if unfinished and unfinished != self._member.coordinator.unfinished:
+                self.phase = Phase.OVER
+                self._member.coordinator.finish_first(unfinished)
+                return
             chains = [state.stable or self._member.chain for state in self._states.values() if state.view]
-            short = lacking(present, chains, self._promised(chains))
+            short = lacking(present, chains)
             if short is not None:
                 self.phase = Phase.OVER
                 self._member.coordinator.stopped(self, *short)
@@ -124,19 +142,22 @@ class Change:
         if not self._targets:
             self._install()
 
-    def _promised(self, chains: list[Chain]) -> Chain:
-        """Views that participants promised and that may be in force among others: not those that a participant would be in and has not
-        promised, nor those that were no majority themselves. Those were never made."""
-        states = self._states
-        promised = {member: {entry[0] for entry in state.promised} for member, state in states.items()}
-        return tuple(
-            (ballot, seats)
-            for state in states.values()
-            for ballot, proposer, seats, leaving in state.promised
-            if proposer not in states or states[proposer].view >= ballot
-            if all(states[who].view >= ballot or ballot in promised[who] for who in seats if who in states)
-            if lacking((*seats, *leaving), chains) is None
-        )
+    def _unfinished(self) -> bytes:
+        """The Install of a view that may have been carried out elsewhere: one that all its participants who are here have stored."""
+        stored: dict[int, bytes] = {}
+        for state in self._states.values():
+            install = _install_of(state.prepared)
+            if install is not None and install.group == self._port.group and install.view > state.view:
+                stored[install.view] = state.prepared
+        for ballot, wire in sorted(stored.items(), reverse=True):
+            install = _install_of(wire)
+            assert install is not None, "it was read a moment ago"
+            present = [self._states[who] for side in install.sides for who in side.members if who in self._states]
+            if all(state.view >= ballot or state.prepared == wire for state in present) and not any(
+                state.view > ballot for state in self._states.values()
+            ):
+                return wire
+        return b""
 
     def _ending(self) -> dict[int, list[MemberId]]:
         """Old views to those who come from them level, and deliver what they hold of them."""
@@ -154,7 +175,6 @@ class Change:
         return sides
 
     def _install(self) -> None:
-        self.phase, self._since = Phase.INSTALLING, self._port.now
         member, port = self._member, self._port
         ending = self._ending()
         seated = dict(self.seats)
@@ -188,9 +208,22 @@ class Change:
             (*member.left, *dict(self.leaving))[-_LEFT_LIMIT:],
             member.description,
         )
-        self._unacknowledged = dict.fromkeys(seated)
         self._frame = frame
-        member.post(self.participants, frame)
+        if port.options.partitions == "majority":
+            # Whoever makes the next view must know of this one, should it be carried out here and nowhere else.
+            self.phase, self._since = Phase.PREPARING, port.now
+            self._unprepared = dict.fromkeys(self.participants)
+            member.post(self.participants, self._preparation())
+        else:
+            self._carry_out()
+
+    def _preparation(self) -> Prepare:
+        return Prepare(self._port.group, self._port.me, self.ballot, codec.encode(self._frame))
+
+    def _carry_out(self) -> None:
+        self.phase, self._since = Phase.INSTALLING, self._port.now
+        self._unacknowledged = dict.fromkeys(dict(self.seats))
+        self._member.post(self.participants, self._frame)
 
     # -- what does not come ----------------------------------------------------------------------------------------------------
 
@@ -200,6 +233,8 @@ class Change:
             return [member for member in self.participants if member not in self._states]
         if self.phase is Phase.FLUSHING:
             return list(self._targets)
+        if self.phase is Phase.PREPARING:
+            return list(self._unprepared)
         return list(self._unacknowledged)
 
     def _retry_later(self) -> None:
@@ -232,6 +267,17 @@ class Change:
                 self._member.post((member,), target)
             # The others wait, too: a coordinator that is heard is not taken for dead.
             self._member.post([who for who in self.participants if who not in self._targets], self._proposal())
+        elif self.phase is Phase.PREPARING:
+            self._member.post(silent, self._preparation())
         else:
             self._member.post([*silent, *dict(self.leaving)], self._frame)
         self._retry_later()
+
+
+def _install_of(wire: bytes) -> Install | None:
+    """The Install in a participant's store."""
+    try:
+        frame = codec.decode(wire) if wire else None
+    except BadFrame:
+        return None
+    return frame if isinstance(frame, Install) else None

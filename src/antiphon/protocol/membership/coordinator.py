@@ -42,6 +42,8 @@ class Coordinator:
         self._waiting_since = 0.0
         """Since when a join or a leave waits."""
         self.change: Change | None = None
+        self.unfinished = b""
+        """The Install of a view that must be finished before another is made."""
         self._unacknowledged: dict[MemberId, None] = {}
         """At the first member of the view: who has not said that it has installed it. The coordinator that made it may have left."""
         self._stopped: frozenset[MemberId] | None = None
@@ -313,6 +315,12 @@ class Coordinator:
         self._slow.clear()  # nobody can be put out
         self.consider()  # others may have been heard meanwhile
 
+    def finish_first(self, install: bytes) -> None:
+        """A view may be in force elsewhere that everybody here had stored: those who had install it, then the change goes on from there."""
+        self.unfinished = install
+        self._member.agreement.catch_up(install)
+        self.consider()
+
     def give_way(self, ballot: int) -> None:
         """Somebody proposes a higher ballot."""
         self._highest = max(self._highest, ballot)
@@ -343,6 +351,7 @@ class Coordinator:
         self._slow.clear()
         self._sides.clear()  # who is still elsewhere will be heard again
         self._stopped, self._orphan, self._stuck = None, False, False
+        self.unfinished = b""
         self._unacknowledged = dict.fromkeys(members)
         if self.change is not None and self.change.ballot != self._member.agreement.view_id:
             self.change.give_up()

@@ -102,6 +102,8 @@ class Membership:
             c.State: self.coordinator.receive_state,
             c.Target: self.agreement.receive_target,
             c.Flushed: self._receive_flushed,
+            c.Prepare: self.agreement.receive_prepare,
+            c.Prepared: self._receive_prepared,
             c.Acknowledge: self.coordinator.receive_acknowledge,
             c.Stable: self.agreement.receive_stable,
             c.Refuse: self._receive_refuse,
@@ -419,6 +421,10 @@ class Membership:
         if self.coordinator.change is not None:
             self.coordinator.change.receive_flushed(frame, source)
 
+    def _receive_prepared(self, frame: c.Prepared, source: Address) -> None:
+        if self.coordinator.change is not None:
+            self.coordinator.change.receive_prepared(frame, source)
+
     def _receive_pong(self, frame: c.Pong, source: Address) -> None:
         if frame.member in self.coordinator.callers:
             self.coordinator.receive_pong(frame, source)
@@ -432,11 +438,10 @@ class Membership:
     def _receive_refuse(self, frame: c.Refuse, source: Address) -> None:
         if frame.why == "quorum":
             view, agreement = self.port.view, self.agreement
-            if agreement.changing and (frame.ballot, source) == (agreement.promised, agreement.leader[1]):
-                agreement.given_up(frame.ballot)
-                if self.short is None and view is not None:
-                    self.short = (frame.here, frame.of)
-                    self.port.tell(NoMajority(view))
+            promised = agreement.changing and (frame.ballot, source) == (agreement.promised, agreement.leader[1])
+            if promised and self.short is None and view is not None:
+                self.short = (frame.here, frame.of)
+                self.port.tell(NoMajority(view))
         elif self.port.view is None:
             self.joining.receive_refuse(frame)
         else:

@@ -2,8 +2,7 @@
 
 A majority is counted over the last stable view and over every view installed since, because a member that has installed a view cannot
 know whether the others have: were only the stable one counted, {A, B} of a new view {A, B, C} and {C, D, E} of the old view
-{A, B, C, D, E} could both go on. For the same reason a view counts that somebody present has promised, and that may have been
-installed elsewhere. Of two members, the first is the majority.
+{A, B, C, D, E} could both go on. Of two members, the first is the majority.
 """
 
 from __future__ import annotations
@@ -22,14 +21,13 @@ def is_majority(present: Collection[MemberId], members: tuple[MemberId, ...]) ->
     return 2 * here > len(members) or (len(members) == 2 and here == 1 and members[0] in present)
 
 
-def lacking(present: Collection[MemberId], chains: Iterable[Chain], promised: Chain = ()) -> tuple[int, int] | None:
-    """How many are present, of how many, in the first view in which they are no majority; None when they are in all that count: those of
-    the chains, and those that were promised and may be in force elsewhere."""
+def lacking(present: Collection[MemberId], chains: Iterable[Chain]) -> tuple[int, int] | None:
+    """How many are present, of how many, in the first view in which they are no majority; None when they are in all that count."""
     chains = [chain for chain in chains if chain]
     if not chains:
         return None
     settled = max(chain[0][0] for chain in chains)
-    for _, members in sorted({entry for chain in (*chains, promised) for entry in chain if entry[0] >= settled}):
+    for _, members in sorted({entry for chain in chains for entry in chain if entry[0] >= settled}):
         if not is_majority(present, members):
             return sum(member in present for member in members), len(members)
     return None
