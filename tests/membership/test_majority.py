@@ -237,3 +237,25 @@ def test_a_member_that_missed_a_view_does_not_make_a_second_majority(gathered: A
     assert world.settle(60.0)
     assert len(world.view_of("a").members) == 5
     assert world.check() == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_coordinator_cut_off_while_it_installs_does_not_split_the_stream(gathered: Any, seed: int) -> None:
+    """It would deliver what it held at the end of the view, the others would go on without that end, and their order would be another."""
+    world = gathered("abcd", seed, order="total", delivery="safe", partitions="majority")
+    view = world.view_of("a")
+    first, second, third, fourth = (name for member in view.members for name in "abcd" if world.id_of(name) == member)
+    for name in (third, fourth):
+        world.rules.append(Rule.parse(f"drop install from {second} to {name}"))
+    world.partition([[first], [second, third, fourth]])
+    for name in "abcd":
+        world.send(name, name.encode())
+    assert world.wait_for(lambda: world.view_of(second).id != view.id, 20.0)
+    world.heal()
+    world.partition([[second], [first, third, fourth]])
+    world.run(10.0)
+    world.rules.clear()
+    world.heal()
+    assert world.settle(60.0)
+    assert len({tuple(world.history(name)) for name in "abcd"}) == 1
+    assert world.check() == []

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from antiphon.debugger.rule import Rule
 from antiphon.errors import JoinFailed, UsageError
-from antiphon.model.events import GuestRefused, Installed, Recovered
+from antiphon.model.control import Wants
+from antiphon.model.events import GuestRefused, Installed, Recovered, StateArrived
 from antiphon.model.ids import MemberId, name_of
 from antiphon.model.options import GroupOptions
 from antiphon.sim.network import NetworkModel, Uniform
@@ -115,6 +117,32 @@ def test_a_lost_receipt_makes_no_second_message(company: Any) -> None:
     assert world.settle(20.0)
     for name in "abc":
         assert [number for _, number, _ in words(world, name)] == list(range(1, 31))
+    assert world.check() == []
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_what_is_in_a_newcomers_state_is_not_delivered_to_it_again(company: Any, seed: int) -> None:
+    """A payment would be in the account that a newcomer is given, and be booked once more when the outsider goes on with another member."""
+    world = opened(company, "ab", guest="xn", seed=seed, order="total")
+    for name in "abn":
+        world.on_state(name, lambda name=name: b"|".join(payload for _, _, payload in words(world, name)), lambda state: None)
+    world.rules.append(Rule.parse("drop taken"))
+    world.send_guest("x", b"pay 100")
+    world.run(0.2)
+    contact = max("ab", key=lambda name: world.frames["x", name, "guest"])
+    world.join("n", wants=Wants(kind="state"))
+    assert world.wait_for(lambda: world.is_member("n") and world.view_of("n") is not None and world.member("n").synchronised, 20.0)
+    assert any(type(event) is StateArrived and event.state == b"pay 100" for _, event in world.heard["n"])
+    other = next(name for name in "ab" if name != contact)
+    world.rules[:] = [Rule.parse(f"drop guest to {other}")]
+    world.crash(contact)
+    world.advertise("x")
+    world.run(1.0)
+    world.send_guest("x", b"pay 7")
+    world.run(15.0)
+    assert world.frames["x", "n", "guest"] > 0
+    assert [payload for _, _, payload in words(world, other)] == [b"pay 100", b"pay 7"]
+    assert [payload for _, _, payload in words(world, "n")] == [b"pay 7"]
     assert world.check() == []
 
 

@@ -159,6 +159,24 @@ def test_all_leave_at_once(gathered: Any, seed: int) -> None:
         assert not world.is_member(name)
 
 
+def test_who_leaves_before_it_can_speak_is_told_what_went_unsaid(gathered: Any) -> None:
+    """Messages that were accepted while catching up would be gone with their sender, and nobody would know."""
+    world = gathered(world={"settings": Settings(chunk_bytes=2_100)})
+    world.partition(["ab", "c"])
+    world.run(6.0)
+    for _ in range(900):
+        world.send("a", b"y" * 2_000)
+        world.run(0.01)
+    world.heal()
+    assert world.wait_for(lambda: not world.member("c").synchronised, 60.0)
+    sent = [world.send("c", b"mine") for _ in range(3)]
+    world.leave("c")
+    world.run(20.0)
+    (departed,) = world.told("c", Departed)
+    assert departed.unsaid == len(sent)
+    assert not set(sent) & set(world.stream("a"))
+
+
 def test_who_leaves_while_the_coordinator_crashes_gets_out(gathered: Any) -> None:
     """A request to leave would be lost with the one it was made to."""
     world = gathered("abcd")

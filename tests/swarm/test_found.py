@@ -66,6 +66,10 @@ FOUND_IN_THE_MIX = {
     2201: "a safe message counted as held by members that were still catching up, and dropped it when the view changed",
     3709: "a slow member stayed put out though no view could be made without it",
     5093: "a newcomer skipped what had been forgotten of views that it was in, and nobody told it of the gap",
+    5925: "the history of a group whose founder had died was blamed for what only a state still stood for (the judge was wrong)",
+    7919: "a newcomer's wait for a copy of what lay before its time was taken for idleness (the judge was wrong)",
+    8297: "a newcomer with half of an outcome answered faster than those who knew it all, and their histories differed",
+    9017: "a node that had just come and had spoken meanwhile said that it had nothing",
     7935: "what members that were catching up held counted as stable, and died with the one that had delivered it",
 }
 

@@ -73,9 +73,11 @@ class NoMajority(Struct, frozen=True):
 
 
 class Departed(Struct, frozen=True):
-    """This member is out of the group for good. `reason` is `left`, or why it could not come in or stay."""
+    """This member is out of the group for good. `reason` is `left`, or why it could not come in or stay. Of the messages accepted from
+    the application the last `unsaid` may have reached nobody."""
 
     reason: str
+    unsaid: int = 0
 
 
 class PrivateMessage(Struct, frozen=True):

@@ -4,7 +4,7 @@ An outsider hands its numbered messages to one member, which sends them to the g
 that member dies, or seems to, the outsider goes on with another: so a message may be sent to the group twice, under two members, and
 `first_time` lets it be delivered once at each.
 
-Promises: each message of an outsider is delivered at most once per member, and those that one member takes in their order. What a
+Promises: each message of an outsider is delivered at most once per member, also when it is part of a state that came instead, and those that one member takes in their order. What a
 member took and had not sent when it died is lost, like its own messages. When sending would block, nothing more is taken and the
 outsider tries again later.
 
@@ -18,11 +18,12 @@ from collections.abc import Callable
 
 from antiphon.errors import NoQuorum, UsageError, WorldError
 from antiphon.model import codec
-from antiphon.model.control import Guest, Taken
+from antiphon.model.control import Guest, Holdings, Taken
 from antiphon.model.frames import SEQNO_LIMIT
 from antiphon.model.ids import ID_LIMIT, Address, MemberId
 from antiphon.model.ranges import Ranges
 from antiphon.protocol.membership.port import Port
+from antiphon.protocol.sync.ledger import Ledger
 
 OUTSIDER_LIMIT = 1_024
 RANGES_LIMIT = 256
@@ -83,6 +84,18 @@ class Guests:
             # The oldest hole: whoever should have filled it is long gone.
             delivered.add(delivered.lows[0], delivered.highs[1])
         return True
+
+    def delivered(self) -> Holdings:
+        """Which messages of which outsiders were delivered: goes with a state, which stands for them."""
+        return {outsider: [bound for pair in ranges for bound in pair] for outsider, ranges in self._delivered_by_outsider.items()}
+
+    def adopt(self, delivered: Holdings) -> None:
+        """A state has come that stands for these."""
+        for outsider, ranges in Ledger.of(delivered).ranges_by_sender.items():
+            mine = self._delivered_by_outsider.setdefault(outsider, Ranges())
+            for low, high in ranges:
+                mine.add(low, high)
+        _forget_oldest(self._delivered_by_outsider)
 
     def _answer(self, source: Address, outsider: MemberId, number: int, refused: str) -> None:
         self._port.send_to((source,), codec.encode(Taken(self._port.group, outsider, number, refused)))

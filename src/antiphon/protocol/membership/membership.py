@@ -79,14 +79,21 @@ class Membership:
         self._others: tuple[Address, ...] = ()
         self.past = History(port.options.order, port.settings)
         self.sync = Sync(port, self.past, on_done=self._caught_up, on_recovered=self._recover)
-        self.snapshot = Snapshot(port, self.past, on_done=self._synchronise, busy=lambda: not self.synchronised)
+        self.guests = Guests(port, self._submit_guest)
+        self.snapshot = Snapshot(
+            port,
+            self.past,
+            on_done=self._synchronise,
+            busy=lambda: not self.synchronised,
+            guests=self.guests.delivered,
+            adopt_guests=self.guests.adopt,
+        )
         self.private = Private(
             port,
             last_sent=lambda: self.sent,
             delivered_up_to=self.past.delivered_up_to,
             synchronised=lambda: self.synchronised,
         )
-        self.guests = Guests(port, self._submit_guest)
         self.deliveries = Deliveries(port, self.past, self.guests)
         self.agreement = Agreement(self)
         self.coordinator = Coordinator(self)
@@ -156,12 +163,13 @@ class Membership:
         self.ended = self.view is not None and not self.absent
         self.depart("left")
 
-    def depart(self, reason: str) -> None:
+    def depart(self, reason: str, unsaid: int | None = None) -> None:
+        """Is out; `unsaid` of the own messages may have reached nobody (None: those that were never sent)."""
         if not self.departed:
             self.departed = True
             self.detector.stop()
             self.private.close()
-            self.port.tell(Departed(reason))
+            self.port.tell(Departed(reason, self.unsent if unsaid is None else unsaid))
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 

@@ -88,7 +88,7 @@ class Answerer:
         alone = question.sides == (mine,) and self._sides[mine].members == (self.port.me,)
         pause = 0.0 if alone else self.port.settings.answer_s
         delay = self.port.rng.uniform(0.0, pause)
-        if self.history.before().without(question.have).common(self.history.absent()):
+        if self.history.before().without(question.have).common(self.history.absent()) or self.history.leaps_from(question.known_by_outcome):
             delay += pause
         if old is not None and old.timer.callback is not None:
             # Somebody who is always overtaken by a faster side would never say anything.
@@ -138,10 +138,10 @@ class Answerer:
         if plan.heard.answered:
             self.answers_suppressed += 1
             return
-        if question.wants.kind == "last" and self.busy:
-            # Only who has everything can tell which messages are the last. Who has just come itself has nothing that others lack; two of
-            # these would put each other off for ever.
-            answer = Answer(more=not self.hollow)
+        if question.wants.kind == "last" and self.busy and not self.hollow:
+            # Only who has everything can tell which messages are the last. Who has just come itself gives what it has, its own at most:
+            # two of these would put each other off for ever.
+            answer = Answer(more=True)
         else:
             answer = gather(self.history, question, plan.heard.given, port.settings.chunk_bytes)
         if answer.lost and plan.heard.claims >= _CLAIMS and not Ledger.of(answer.given).common(plan.heard.lost):

@@ -17,8 +17,6 @@ from antiphon.protocol.sync.chapter import OPEN, Chapter, Outcome, bytes_of
 from antiphon.protocol.sync.ledger import Ledger
 
 EPOCH_LIMIT = 4_096
-_LEAPS = 3
-"""Answers with a gap before one is taken."""
 
 
 class Archive:
@@ -40,8 +38,6 @@ class Archive:
         """The ids of all chapters, sorted."""
         self._first = 0
         """Chapters before this one of them are empty."""
-        self._leaps: dict[tuple[int, int], tuple[int, frozenset[tuple[str, int]]]] = {}
-        """Outcomes of which answers left something out: how much of them was known then, and which answers."""
 
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
@@ -66,6 +62,11 @@ class Archive:
             for following, outcome in sorted(self._chapters[epoch].outcomes.items())
             if following != OPEN and outcome.known
         ]
+
+    def known(self, epoch: int, following: int) -> int:
+        """How many messages of an outcome are known."""
+        chapter = self._chapters.get(epoch)
+        return chapter.outcomes[following].known if chapter is not None and following in chapter.outcomes else 0
 
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
@@ -131,20 +132,6 @@ class Archive:
             pieces.append((bare, start, high))
         self._bring(chapter, following, pieces)
         self._forget()
-
-    def leaps(self, epoch: int, following: int, position: int, partial: bool, answer: tuple[str, int]) -> bool:
-        """Whether an answer begins beyond what is known of an outcome. The next question says what is known, and another may know what
-        lies between; after a few such answers nobody does. `partial`: the beginning is not wanted."""
-        chapter = self._chapters.get(epoch)
-        known = chapter.outcomes[following].known if chapter is not None and following in chapter.outcomes else 0
-        if position <= known or (partial and not known):
-            return False
-        before, answers = self._leaps.get((epoch, following), (known, frozenset[tuple[str, int]]()))
-        if len(self._leaps) >= EPOCH_LIMIT:
-            self._leaps.clear()
-        answers = answers | {answer} if before == known else frozenset((answer,))
-        self._leaps[epoch, following] = (known, answers)
-        return len(answers) <= _LEAPS
 
     def _set_aside(self, chapter: Chapter, outcome: Outcome) -> None:
         """Nobody knows what comes after the pieces of an outcome: they keep their messages, and lose their places."""

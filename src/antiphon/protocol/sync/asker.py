@@ -22,6 +22,7 @@ from antiphon.model.ids import MemberId
 from antiphon.protocol.membership.port import Port
 from antiphon.protocol.sync.history import History
 from antiphon.protocol.sync.incoming import PARTS_LIMIT, Incoming, Progress
+from antiphon.protocol.sync.leaps import Leaps
 from antiphon.protocol.sync.losses import Losses
 from antiphon.protocol.sync.question import Question
 from antiphon.protocol.timers import Timer
@@ -63,6 +64,7 @@ class Asker:
         self._question_by_member: dict[MemberId, Question] = {}
         self._incoming: dict[tuple[MemberId, MemberId, int], Incoming] = {}
         self._losses = Losses(self.port.me, self.history)
+        self._leaps = Leaps(self.history)
         self._noticed: set[MemberId] = set()
         """Who has been looked at for something that is missing here."""
 
@@ -147,7 +149,13 @@ class Asker:
                 return
             if len(self._incoming) >= _INCOMING_LIMIT:
                 del self._incoming[next(iter(self._incoming))]
-            incoming = self._incoming[key] = Incoming(frame, self.history, self._deliver, 4 * self.port.settings.chunk_bytes)
+            incoming = self._incoming[key] = Incoming(
+                frame,
+                self.history,
+                self._deliver,
+                lambda place: self._leaps.refuses(place, key, (member for side in self._open for member in self._sides[side].members)),
+                4 * self.port.settings.chunk_bytes,
+            )
         if not incoming.add(frame):
             return
         self._advance(key, incoming)

@@ -12,7 +12,7 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from zlib import crc32
 
 import msgspec
@@ -109,11 +109,6 @@ class History:
         self._bound_senders()
         return news
 
-    def leaps(self, epoch: int, following: int, position: int, answer: tuple[str, int]) -> bool:
-        """In total order: whether an answer that begins at `position` of an outcome leaves something out that may still be learned. Who
-        does not want the whole past is told an outcome from where it matters."""
-        return self.total and self._archive.leaps(epoch, following, position, bool(self.cut()), answer)
-
     def skip(self, holdings: Holdings) -> None:
         """These messages lie before this member's time, or are not wanted."""
         self._enter_absent(Ledger.read(holdings) or Ledger())
@@ -207,6 +202,19 @@ class History:
     def outcomes(self) -> list[tuple[int, int, int]]:
         """In total order: (epoch, next view, how many of its messages are known), for all that have ended."""
         return self._archive.outcomes() if self.total else []
+
+    def known(self, epoch: int, following: int) -> int:
+        """In total order: how many messages of an outcome are known."""
+        return self._archive.known(epoch, following)
+
+    def leaps_from(self, known_by_outcome: Mapping[tuple[int, int], int]) -> bool:
+        """In total order: whether somebody who knows this much of the outcomes could be told one only with a gap."""
+        return self.total and any(
+            outcome.forgotten > known_by_outcome.get((chapter.epoch.id, following), 0)
+            for chapter in self.chapters()
+            for following, outcome in chapter.outcomes.items()
+            if following != OPEN
+        )
 
     def chapters(self) -> Iterator[Chapter]:
         """The epochs that have ended, in the canonical order."""

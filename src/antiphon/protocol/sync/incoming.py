@@ -33,15 +33,22 @@ class Progress(Enum):
 
 
 class Incoming:
-    def __init__(self, first: SyncAnswer, history: History, deliver: Callable[[Batch, int, int], None], waiting_bytes: int) -> None:
-        """`deliver` is told of every message that is new here."""
+    def __init__(
+        self,
+        first: SyncAnswer,
+        history: History,
+        deliver: Callable[[Batch, int, int], None],
+        refuses: Callable[[tuple[int, int, int]], bool],
+        waiting_bytes: int,
+    ) -> None:
+        """`deliver` is told of every message that is new here; `refuses` says whether an answer must not begin at a place."""
         self.answerer, self.asker, self.number, self.count = first.member, first.asker, first.number, first.count
         self.lost, self.given, self.more = Ledger(), Ledger(), True
         self.news = False
         """Whether anything in it was new here."""
         self.requests = 0
         """How often missing parts were asked for since the last one came."""
-        self._history, self._deliver = history, deliver
+        self._history, self._deliver, self._refuses = history, deliver, refuses
         self._next = 0
         self._parts: dict[int, SyncAnswer] = {}
         self._room = waiting_bytes
@@ -94,8 +101,7 @@ class Incoming:
         # Even an answer without items: its end is the end only for those who have what the others gave.
         if self.given and not self.lost and not self.given.within(history.before()):
             return Progress.BLOCKED
-        if any(history.leaps(*place, (frame.member + frame.asker, frame.number)) for place in frame.places):
-            # Others' answers had brought the beginning, and the asker was not asked to tell so.
+        if history.total and any(self._refuses(place) for place in frame.places):
             return Progress.BROKEN
         if frame.epochs:
             history.learn(frame.epochs)

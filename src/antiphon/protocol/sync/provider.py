@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from antiphon.errors import InvalidOption
-from antiphon.model.control import AskState, StatePiece
+from antiphon.model.control import AskState, Holdings, StatePiece
 from antiphon.model.events import StateWanted
 from antiphon.model.ids import MemberId
 from antiphon.protocol.membership.port import Port
@@ -29,9 +29,10 @@ _KEEP_S = 60.0
 
 
 class Provider:
-    def __init__(self, port: Port, history: History, busy: Callable[[], bool]) -> None:
-        """While this member is `busy` catching up it keeps silent; the newcomer asks again."""
-        self.port, self.history, self._busy = port, history, busy
+    def __init__(self, port: Port, history: History, busy: Callable[[], bool], guests: Callable[[], Holdings]) -> None:
+        """While this member is `busy` catching up it keeps silent; the newcomer asks again. `guests` tells what outsiders sent that has
+        been delivered."""
+        self.port, self.history, self._busy, self._guests = port, history, busy, guests
         self.taken = 0
         """How many snapshots the application was asked for; the number of the last one."""
         self._snapshots: dict[int, Taken] = {}
@@ -79,7 +80,7 @@ class Provider:
         for snapshot, taken in self._snapshots.items():
             if taken.number_by_asker.get(asker) == number:
                 return snapshot, taken
-        head = msgspec.msgpack.encode((self.history.have(), self.history.live_from()))
+        head = msgspec.msgpack.encode((self.history.have(), self.history.live_from(), self._guests()))
         for snapshot, taken in self._snapshots.items():
             if taken.head == head:
                 taken.number_by_asker[asker] = number

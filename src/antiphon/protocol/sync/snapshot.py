@@ -31,18 +31,28 @@ _PROVIDERS = 4
 _HEAD_BYTES = 16 << 20
 """The most that may be said about a snapshot beside it."""
 
-_decode = msgspec.msgpack.Decoder(tuple[Holdings, dict[MemberId, Seqno]]).decode
+_decode = msgspec.msgpack.Decoder(tuple[Holdings, dict[MemberId, Seqno], Holdings]).decode
 
 
 class Snapshot:
-    def __init__(self, port: Port, history: History, *, on_done: Callable[[], None], busy: Callable[[], bool] = lambda: False) -> None:
-        """`busy` says whether this member is itself catching up: then it gives no state yet."""
+    def __init__(
+        self,
+        port: Port,
+        history: History,
+        *,
+        on_done: Callable[[], None],
+        busy: Callable[[], bool] = lambda: False,
+        guests: Callable[[], Holdings] = dict,
+        adopt_guests: Callable[[Holdings], None] = lambda _: None,
+    ) -> None:
+        """`busy` says whether this member is itself catching up: then it gives no state yet. `guests` tells what outsiders sent that a
+        state of this member stands for, `adopt_guests` is told the same of a state that comes."""
         self.port, self.history = port, history
         self.arrived = False
         """Whether this member was given a state."""
-        self.provider = Provider(port, history, busy)
+        self.provider = Provider(port, history, busy, guests)
         """This member as one who gives."""
-        self._on_done = on_done
+        self._on_done, self._adopt_guests = on_done, adopt_guests
         self._number = 0
         self._timer: Timer | None = None
         self._rest()
@@ -153,13 +163,15 @@ class Snapshot:
             head = _decode(b"".join(pieces[: self._heads]))
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             head = None
-        if head is None or Ledger.read(head[0]) is None:
+        if head is None or Ledger.read(head[0]) is None or Ledger.read(head[2]) is None:
             self.port.drops["malformed"] += 1
             self._give_up()
             return
         state = b"".join(pieces[self._heads :])
         self._rest()
         self.arrived = True
-        self.history.adopt(*head)
+        have, live_from, guests = head
+        self.history.adopt(have, live_from)
+        self._adopt_guests(guests)
         self.port.tell(StateArrived(state))
         self._on_done()

@@ -139,8 +139,8 @@ def _news(event: Event) -> str:
             return "has caught up"
         case NoMajority():
             return "has no majority"
-        case Departed(reason):
-            return f"is out: {reason}"
+        case Departed(reason, unsaid):
+            return f"is out: {reason}{f', {unsaid} of its messages unsaid' if unsaid else ''}"
         case PrivateMessage(sender, data, kind):
             verb = {"say": "hears", "ask": "is asked", "reply": "is answered"}.get(kind, kind)
             return f"{verb} {quote(data.decode(errors='replace'))} {'from' if kind == 'say' else 'by'} {name_of(sender)}"

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from antiphon.model.control import Wants
 from antiphon.model.ids import MemberId, MessageId
-from antiphon.sim.log import Delivered, MemberLog
+from antiphon.sim.log import Delivered, MemberLog, Missed
 from antiphon.sim.oracles import ORACLES, Violation, check_group, promised
 from antiphon.sim.oracles.history import History
 from antiphon.sim.swarm.case import Case
@@ -74,11 +74,12 @@ def judge_histories(play: Play) -> list[Violation]:
 
 
 def _judge_canon(play: Play, canon: list[MessageId]) -> list[Violation]:
-    """The shared history, judged like the life of a member that delivered exactly that."""
-    delivered = (event for log in play.world.logs_of(GROUP) for event in log.events if type(event) is Delivered)
-    lost_by_message = {event.id: event.lost for event in delivered if event.lost}
+    """The shared history, judged like the life of a member that delivered exactly that, and was told of the same gaps as the members."""
+    events = [event for log in play.world.logs_of(GROUP) for event in log.events]
+    gaps = [event for event in events if type(event) is Missed]
+    lost_by_message = {event.id: event.lost for event in events if type(event) is Delivered and event.lost}
     phantom = MemberLog(
-        MemberId("history"), [Delivered(play.world.now, message, lost=lost_by_message.get(message, ())) for message in canon]
+        MemberId("history"), [*gaps, *(Delivered(play.world.now, message, lost=lost_by_message.get(message, ())) for message in canon)]
     )
     history = History([*play.world.logs_of(GROUP), phantom], play.wants)
     options = play.weather.options
