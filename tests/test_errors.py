@@ -19,6 +19,8 @@ EXAMPLES = [
     errors.WouldBlock("the view is changing"),
     errors.NoQuorum(2, 5),
     errors.NotAMember("ana#1"),
+    errors.NotInGroup("trip", "left"),
+    errors.TimedOut("nothing could be sent for 3 s", 7),
     errors.JoinFailed("trip", "nobody answered"),
 ]
 

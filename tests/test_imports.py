@@ -34,13 +34,14 @@ SEES: dict[str, set[str]] = {
     "api": _CORE,
     "sim": _CORE | {"api"},
     "runtime": _CORE | {"api"},
+    "sync": _CORE | {"api", "runtime"},
     "gateway": _CORE | {"api"} | _DRIVERS,
     "apps": _CORE | {"api"} | _DRIVERS,
     "testing": _CORE | {"api", "sim"},
     "spark": _NOUNS | {"trace", "sim", "store"},
     "bench": _CORE | {"api"} | _DRIVERS,
-    "cli": _CORE | {"api", "bench", "testing", "gateway", "apps", "spark", "root"} | _DRIVERS,
-    "root": _CORE | {"api"} | _DRIVERS,
+    "cli": _CORE | {"api", "bench", "testing", "gateway", "apps", "spark", "sync", "root"} | _DRIVERS,
+    "root": _CORE | {"api", "sync"} | _DRIVERS,
 }
 
 # Below the drivers nothing reads a clock, sleeps, logs, awaits, opens a socket or draws from global randomness.
@@ -54,7 +55,7 @@ SEEDED = PURE | {"sim", "testing"}
 CLOCKS_AND_CHANCE = {"datetime", "secrets", "time", "uuid"}
 
 # What may be imported at the top of a module by everything that the core installation must be able to import.
-LEAN = _CORE | _DRIVERS | {"api", "bench", "testing", "root"}
+LEAN = _CORE | _DRIVERS | {"api", "bench", "sync", "testing", "root"}
 LEAN_PACKAGES = {"antiphon", "msgspec", *sys.stdlib_module_names}
 UVLOOP_USERS = {"runtime"}
 
@@ -183,7 +184,7 @@ def test_public_names_are_one_list() -> None:
     tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
     typed = {name for _, _, name in _imports(tree)} - {"annotations", "import_module", "TYPE_CHECKING"}
     assert typed == set(antiphon.__all__)
-    assert len(antiphon.__all__) <= 25
+    assert len(antiphon.__all__) <= 28
     for name in antiphon.__all__:
         assert getattr(antiphon, name) is not None
     with pytest.raises(AttributeError, match="Nodule"):
@@ -194,7 +195,7 @@ def test_the_core_loads_without_any_extra() -> None:
     """Somebody who installed plain `antiphon` would get an ImportError from a package that they never asked for."""
     program = dedent("""
         import importlib, pathlib, sys
-        extras = "typer rich textual pyarrow numpy matplotlib pandas pyspark starlette uvicorn websockets nats"
+        extras = "typer rich textual pyarrow numpy matplotlib pandas pyspark starlette uvicorn websockets nats cryptography zmq zenoh redis"
         for extra in extras.split():
             sys.modules[extra] = None
         import antiphon

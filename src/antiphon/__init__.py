@@ -1,7 +1,7 @@
 """Antiphon is group communication for Python: who is in the group, how a message travels, in which order it is delivered.
 
 The names below are the public face. Each is loaded when it is first used (PEP 562), so `import antiphon` costs next to nothing
-and needs no extra. `antiphon.sim` is the simulator: `antiphon.sim.World` runs whole groups in virtual time.
+and needs no extra. `antiphon.sync` is the same without async, `antiphon.sim` runs whole groups in virtual time.
 """
 
 from __future__ import annotations
@@ -11,76 +11,79 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from antiphon import sim as sim
-    from antiphon.errors import (
-        AntiphonError,
-        InvalidName,
-        InvalidOption,
-        PeerError,
-        TooLarge,
-        UnknownParent,
-        UsageError,
-        WorldError,
-        WouldBlock,
-    )
-    from antiphon.model.events import Installed, Orphaned, Why, Writable
-    from antiphon.model.frames import Batch
-    from antiphon.model.ids import GroupId, MemberId, MessageId
+    from antiphon import sync as sync
+    from antiphon.api.group import Group
+    from antiphon.api.message import BadPayload, Letter, Message, MessageBatch
+    from antiphon.api.streams import ViewChange
+    from antiphon.errors import AntiphonError, JoinFailed, NoQuorum, NotInGroup, PeerError, TimedOut, UsageError, WorldError, WouldBlock
+    from antiphon.model.events import Why
+    from antiphon.model.ids import MessageId
     from antiphon.model.options import GroupOptions, Settings
     from antiphon.model.view import View
-    from antiphon.protocol.endpoint import Endpoint
+    from antiphon.runtime.node import Node
+    from antiphon.runtime.run import run
+    from antiphon.runtime.security import Certificates, PreSharedKey
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AntiphonError",
-    "Batch",
-    "Endpoint",
-    "GroupId",
+    "BadPayload",
+    "Certificates",
+    "Group",
     "GroupOptions",
-    "Installed",
-    "InvalidName",
-    "InvalidOption",
-    "MemberId",
+    "JoinFailed",
+    "Letter",
+    "Message",
+    "MessageBatch",
     "MessageId",
-    "Orphaned",
+    "NoQuorum",
+    "Node",
+    "NotInGroup",
     "PeerError",
+    "PreSharedKey",
     "Settings",
-    "TooLarge",
-    "UnknownParent",
+    "TimedOut",
     "UsageError",
     "View",
+    "ViewChange",
     "Why",
     "WorldError",
     "WouldBlock",
-    "Writable",
+    "run",
     "sim",
+    "sync",
 ]
 
 _NAMES_BY_MODULE = {
+    "antiphon.api.group": ("Group",),
+    "antiphon.api.message": ("BadPayload", "Letter", "Message", "MessageBatch"),
+    "antiphon.api.streams": ("ViewChange",),
     "antiphon.errors": (
         "AntiphonError",
-        "InvalidName",
-        "InvalidOption",
+        "JoinFailed",
+        "NoQuorum",
+        "NotInGroup",
         "PeerError",
-        "TooLarge",
-        "UnknownParent",
+        "TimedOut",
         "UsageError",
         "WorldError",
         "WouldBlock",
     ),
-    "antiphon.model.events": ("Installed", "Orphaned", "Why", "Writable"),
-    "antiphon.model.frames": ("Batch",),
-    "antiphon.model.ids": ("GroupId", "MemberId", "MessageId"),
+    "antiphon.model.events": ("Why",),
+    "antiphon.model.ids": ("MessageId",),
     "antiphon.model.options": ("GroupOptions", "Settings"),
     "antiphon.model.view": ("View",),
-    "antiphon.protocol.endpoint": ("Endpoint",),
+    "antiphon.runtime.node": ("Node",),
+    "antiphon.runtime.run": ("run",),
+    "antiphon.runtime.security": ("Certificates", "PreSharedKey"),
 }
 _MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    if name == "sim":
-        return import_module("antiphon.sim")
+    if name in ("sim", "sync"):
+        return import_module(f"antiphon.{name}")
     module = _MODULE_BY_NAME.get(name)
     if module is None:
         raise AttributeError(f"module 'antiphon' has no attribute {name!r}: its public names are in antiphon.__all__")

@@ -13,6 +13,8 @@
         ├── WouldBlock       no credit now: wait for `Writable`, or use the call that waits
         ├── NoQuorum         this side of a partition has no majority: wait until it has, or give up
         ├── NotAMember       the receiver of a private message is not in the view
+        ├── NotInGroup       this node is not, or no longer, in the group: join it again
+        ├── TimedOut         what was waited for did not happen in time; also a TimeoutError
         └── JoinFailed       a group could not be found or joined in time, or refused
 """
 
@@ -28,6 +30,7 @@ class AntiphonError(Exception):
 
 def _again(kind: type[AntiphonError], arguments: tuple[object, ...], fields: dict[str, object]) -> AntiphonError:
     error = kind.__new__(kind, *arguments)
+    error.args = arguments
     error.__dict__.update(fields)
     return error
 
@@ -96,6 +99,20 @@ class NotAMember(WorldError):
     def __init__(self, member: object) -> None:
         super().__init__(f"{member} is not in the view: look at `view` for who is")
         self.member = member
+
+
+class NotInGroup(WorldError):
+    def __init__(self, group: object, why: str) -> None:
+        super().__init__(f"this node is not in {group} ({why}): join it, or look at `views` for when it is")
+        self.group, self.why = group, why
+
+
+class TimedOut(WorldError, TimeoutError):
+    """`accepted` counts the messages of a `send_many` that were accepted before."""
+
+    def __init__(self, what: str, accepted: int = 0) -> None:
+        super().__init__(what)
+        self.accepted = accepted
 
 
 class JoinFailed(WorldError):

@@ -26,7 +26,7 @@ from antiphon.sim.oracles import ORACLES, PROMISES, REPAIRED
 OF_GROUPS = {name for name in oracles.__all__ if name.islower() and not name.startswith("check") and name != "promised"}
 """All oracles, those included that judge only groups whose members make their views."""
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("architecture", "guarantees", "membership", "write-an-ordering")
+DOCUMENTS = ("architecture", "benchmarks", "guarantees", "guide", "membership", "metrics", "node", "security", "write-an-ordering")
 
 
 def text_of(document: str) -> str:

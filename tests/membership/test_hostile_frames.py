@@ -3,118 +3,45 @@
 from __future__ import annotations
 
 import random
-import typing
 from collections.abc import Callable
-from typing import Any, get_args, get_origin
+from typing import Any
 
-import msgspec
 import pytest
 
 from antiphon.errors import AntiphonError
 from antiphon.model import codec
 from antiphon.model import control as c
 from antiphon.model.control import Wants
-from antiphon.model.frames import SEQNO_LIMIT, Batch, DataFrame, Digest
+from antiphon.model.frames import Batch, Digest
 from antiphon.model.ids import Address, GroupId, MemberId
 from antiphon.model.options import GroupOptions
+from antiphon.testing.forger import HARMLESS, KINDS, Forger
 
-KINDS: tuple[type[Any], ...] = (*get_args(c.Control), *get_args(DataFrame))
 
+class WorldHearsay:
+    """What is known of the group of a simulated world, now."""
 
-class Forger:
-    """Makes frames of any kind, with fields that are often those of the real group: its ids, addresses and views, and numbers near those
-    that it uses. Everything comes from one generator, so a frame that breaks something can be made again."""
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self.group: GroupId = world.member("a").group
+        self.addresses: tuple[str, ...] = tuple(world.names)
 
-    def __init__(self, world: Any, seed: str) -> None:
-        self.rng = random.Random(seed)
-        self.world = world
-        self.own_group: GroupId = world.member("a").group
+    @property
+    def members(self) -> list[MemberId]:
+        return [log.member for log in self._world.logs]
 
-    def frame(self, kind: type[Any]) -> Any:
-        return self.struct(kind)
-
-    def wire(self, kind: type[Any]) -> bytes:
-        """The frame's bytes; sometimes one of them is another."""
-        wire = bytearray(codec.encode(self.frame(kind)))
-        if self.rng.random() < 0.1:
-            wire[self.rng.randrange(len(wire))] = self.rng.randrange(256)
-        return bytes(wire)
-
-    def struct(self, kind: type[Any]) -> Any:
-        hints = typing.get_type_hints(kind, include_extras=True)
-        for _ in range(20):
-            values = {field.name: self.value(hints[field.name]) for field in msgspec.structs.fields(kind)}
-            try:
-                return kind(**values)
-            except Exception:
-                continue  # options that cannot be: nobody can even write them down
-        return kind(**{field.name: values[field.name] for field in msgspec.structs.fields(kind) if field.required})
-
-    def value(self, hint: Any) -> Any:
-        rng = self.rng
-        if (named := self.named().get(hint)) is not None:
-            return named()
-        origin, arguments = get_origin(hint), get_args(hint)
-        if origin is typing.Annotated:
-            limits = next((limit for limit in arguments[1:] if isinstance(limit, msgspec.Meta)), msgspec.Meta())
-            if arguments[0] is int:
-                low, high = limits.ge or 0, limits.le if limits.le is not None else (limits.lt or SEQNO_LIMIT + 1) - 1
-                return min(max(self.number(), low), high)
-            value = self.value(arguments[0])
-            return value or (b"x",) if limits.min_length else value
-        if origin is typing.Literal:
-            return rng.choice(arguments)
-        if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
-            return tuple(self.value(arguments[0]) for _ in range(rng.choice((0, 1, 1, 2, 5))))
-        if origin is tuple:
-            return tuple(self.value(argument) for argument in arguments)
-        if origin is list:
-            return [self.value(arguments[0]) for _ in range(rng.choice((0, 1, 2, 4, 8)))]
-        if origin is dict:
-            return {self.value(arguments[0]): self.value(arguments[1]) for _ in range(rng.choice((0, 1, 2)))}
-        if arguments:  # one of several
-            return self.value(rng.choice(arguments))
-        return self.struct(hint)
-
-    def named(self) -> dict[Any, Callable[[], Any]]:
-        rng = self.rng
-        return {
-            MemberId: self.member,
-            GroupId: self.group,
-            Address: lambda: Address(rng.choice((*self.world.names, "nowhere", ""))),
-            GroupOptions: lambda: rng.choice((self.options(), GroupOptions(), GroupOptions(order="total", open=True))),
-            Wants: lambda: Wants(rng.choice(("all", "none", "last", "since", "state", "")), self.number(), rng.choice((0.0, 1e9))),
-            int: self.number,
-            float: lambda: rng.choice((0.0, -1.0, 5.0, 1e300, float("inf"), float("nan"))),
-            bool: lambda: rng.random() < 0.5,
-            str: lambda: rng.choice(("", "ballot", "quorum", "options", "full", "unknown", "closed", "gone", "x" * 300)),
-            bytes: self.data,
-            type(None): lambda: None,
-        }
-
-    def member(self) -> MemberId:
-        members = [log.member for log in self.world.logs]
-        return MemberId(self.rng.choice((*members, *members, "x#0000000000000001", "", "y" * 200)))
-
-    def group(self) -> GroupId:
-        return self.rng.choice([self.own_group] * 9 + [GroupId("h#0000000000000002"), GroupId("")])
-
+    @property
     def options(self) -> GroupOptions:
-        return self.world.options_of()  # type: ignore[no-any-return]
+        return self._world.options_of()  # type: ignore[no-any-return]
 
-    def number(self) -> int:
-        views = [self.world.view_of(name) for name in "abcd"]
-        view = max((view.id for view in views if view is not None), default=1 << 32)
-        near = (view, view, view, view + 1, view + (1 << 32), view + (1 << 32), view + (2 << 32), view - 1)
-        return self.rng.choice((0, 0, 1, 1, 2, 3, 5, 10, 1_000, SEQNO_LIMIT, *near))
+    @property
+    def view(self) -> int:
+        views = [self._world.view_of(name) for name in "abcd"]
+        return max((view.id for view in views if view is not None), default=1 << 32)
 
-    def data(self) -> bytes:
-        choice = self.rng.random()
-        if choice < 0.2:
-            return codec.encode(Batch.compose(self.group(), self.member(), self.number(), max(self.number(), 1), [b"forged"]))
-        if choice < 0.3:
-            return codec.encode(self.struct(self.rng.choice((c.Install, c.Propose, c.Ping, c.Pong, c.Relay))))
-        return self.rng.choice((b"", b"x", b"forged", bytes(100)))
+
+def forger_in(world: Any, seed: str) -> Forger:
+    return Forger(WorldHearsay(world), random.Random(seed))
 
 
 def hand_over(world: Any, to: str, source: str, wire: bytes) -> None:
@@ -159,7 +86,7 @@ def stir(world: Any, step: int) -> None:
 def test_nothing_that_is_received_raises(company: Any, order: str, seed: int) -> None:
     """One member with a bug, or one stranger, would bring down every node of a group."""
     world = busy(company, order, seed, open=True)
-    forger = Forger(world, f"{seed}/{order}/anybody")
+    forger = forger_in(world, f"{seed}/{order}/anybody")
     for step in range(60):
         for _ in range(12):
             to, source = forger.rng.choice("abcdey"), forger.rng.choice("abcdexy")
@@ -175,16 +102,12 @@ def test_nothing_that_is_received_raises(company: Any, order: str, seed: int) ->
     world.run(5.0)
 
 
-HARMLESS = tuple(kind for kind in KINDS if kind not in (c.Propose, c.Target, c.Install, c.Relay))
-"""What a stranger may send without playing a coordinator (which it cannot be kept from as long as nobody has to prove who he is)."""
-
-
 @pytest.mark.parametrize("order", ["fifo", "causal", "total", "semantic"])
 @pytest.mark.parametrize("seed", range(6))
 def test_a_stranger_breaks_no_promise(company: Any, order: str, seed: int) -> None:
     """Whoever can send a datagram could make members lose, repeat or reorder each other's messages, or throw them out."""
     world = busy(company, order, seed)
-    forger = Forger(world, f"{seed}/{order}/stranger")
+    forger = forger_in(world, f"{seed}/{order}/stranger")
     for _ in range(40):
         for _ in range(10):
             kind = forger.rng.choice(HARMLESS)
@@ -238,7 +161,7 @@ SPOKEN_AS_MEMBER = (c.Leave, c.Suspect, c.Beacon, c.Gone, c.Refuse, c.State, c.F
 def test_a_stranger_cannot_speak_for_a_member(company: Any, kind: type[Any]) -> None:
     """A member would be put out, declared dead or silenced by somebody who only knows its name."""
     world = busy(company, "fifo", 3)
-    forger = Forger(world, f"speaking as another/{kind.__name__}")
+    forger = forger_in(world, f"speaking as another/{kind.__name__}")
     before = world.view_of("a")
     for _ in range(100):
         hand_over(world, forger.rng.choice("abcd"), "x", codec.encode(forger.frame(kind)))
@@ -255,7 +178,7 @@ def test_a_stranger_cannot_speak_for_a_member(company: Any, kind: type[Any]) -> 
 def test_even_a_false_coordinator_only_costs_time(company: Any, seed: int) -> None:
     """One false proposal would freeze a group for ever."""
     world = busy(company, "fifo", seed)
-    forger = Forger(world, f"{seed}/false coordinator")
+    forger = forger_in(world, f"{seed}/false coordinator")
     for _ in range(10):
         hand_over(world, forger.rng.choice("abcd"), "x", codec.encode(forger.frame(c.Propose)))
         world.run(0.2)

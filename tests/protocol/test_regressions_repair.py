@@ -135,7 +135,7 @@ def test_a_sequencer_says_as_much_as_there_is_room_for() -> None:
         {"frame_bytes": 2 << 20},
         {"batch_messages": 100_000},
         {"message_bytes": 100 << 20},
-        {"frame_bytes": 256, "message_bytes": 16 << 20},
+        {"frame_bytes": 256, "message_bytes": 40 << 20},
     ],
 )
 def test_settings_that_no_receiver_takes_are_refused(settings: dict[str, int]) -> None:

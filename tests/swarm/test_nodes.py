@@ -7,7 +7,7 @@ import msgspec
 from antiphon.sim.swarm import NODE_FAULTS, Case, NodeWeather, default_cases, faults_of, replay_command, run_seed
 
 SEEDS = 2_000
-_VERBS = ("crash", "restart", "pause", "resume", "leave", "join", "slow", "fail", "strike", "cut", "mend")
+_VERBS = ("crash", "restart", "pause", "resume", "leave", "join", "slow", "fail", "strike", "cut", "mend", "unread", "read")
 
 
 def test_a_seed_is_a_run() -> None:

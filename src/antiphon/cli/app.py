@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from antiphon import __version__
-from antiphon.cli import bench, demo, sim
+from antiphon.cli import bench, chat, demo, doctor, node, sim
 
 app = typer.Typer(
     name="antiphon",
-    help="Group communication for Python: ordered multicast, and a simulator that checks its promises.\n\nStart with `antiphon demo`.",
+    help="Group communication for Python: groups, ordered multicast, and a simulator that checks its promises.\n\nStart with `antiphon demo`, or `antiphon chat`.",
     epilog="Every command explains itself with --help and prints JSON with --json. It leaves with 0 when every promise that it checked "
     "held, with 1 when one was broken or a group stalled, and with 2 when it cannot be run like this.",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -19,6 +19,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.command("demo")(demo.demo)
+app.command("chat")(chat.chat)
+app.add_typer(node.app, name="node")
+app.add_typer(doctor.app, name="doctor")
 app.add_typer(sim.app, name="sim")
 app.add_typer(bench.app, name="bench")
 

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from antiphon.cli import arguments, terminal
+from antiphon.cli import arguments, bench_group, bench_peers, bench_soak, terminal
 
 if TYPE_CHECKING:
     from antiphon.bench.membership import Cost, Growth
 
 app = typer.Typer(
-    help="Measure the core on this machine: its speed, and what it costs when very many messages wait. And count what a group of "
-    "any size costs its members.",
+    help="Measure groups of real processes on this machine, alone and beside other systems; the core without a network; and count what a "
+    "group of any size costs its members.",
     no_args_is_help=True,
 )
+app.command()(bench_group.group)
+app.command()(bench_peers.peers)
+app.command()(bench_soak.soak)
+app.command()(bench_soak.idle)
 
 
 @app.command()

@@ -44,6 +44,8 @@ def decode(wire: bytes, limit: int = FRAME_LIMIT) -> Frame:
     if type(frame) is Batch:
         if (frame.parents is not None or frame.after is not None) and not _names_well(frame):
             raise BadFrame("malformed")
+        if frame.guests is not None and not all(frame.first <= seqno <= frame.last for seqno in frame.guests):
+            raise BadFrame("malformed")
     elif type(frame) is Fragment and frame.index >= frame.count:
         raise BadFrame("malformed")
     return frame

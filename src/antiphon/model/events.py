@@ -117,6 +117,12 @@ class Discovered(Struct, frozen=True):
     info: GroupInfo
 
 
+class Located(Struct, frozen=True):
+    """The group that this node was to join as `asked`, and did not know then, has been found, or founded: it is being joined."""
+
+    asked: str
+
+
 class Vanished(Struct, frozen=True):
     """A group that this node had heard of has ended."""
 
@@ -142,7 +148,7 @@ class GuestRefused(Struct, frozen=True):
 
 Event: TypeAlias = (
     Delivery | Orphaned | Recovered | Installed | Writable | Stabilised | Gap | Synchronised | NoMajority | Departed | PrivateMessage
-    | Undelivered | StateWanted | StateArrived | Discovered | Vanished | NameServerAnswer | GuestRefused
+    | Undelivered | StateWanted | StateArrived | Discovered | Located | Vanished | NameServerAnswer | GuestRefused
 )  # fmt: skip
 
 

@@ -38,6 +38,8 @@ Stamp: TypeAlias = list[int] | bytes | None
 
 BATCH_LIMIT = 65_536
 """The most messages a received batch may hold."""
+PARTS_LIMIT = 1 << 18
+"""The most fragments of one message."""
 NAMED_LIMIT = 256
 """The most members whose messages one batch may name."""
 NAMES_LIMIT = 64
@@ -123,8 +125,8 @@ class Fragment(Struct, array_like=True, tag=2, frozen=True, gc=False):
     sender: MemberId
     view: int
     first: Seqno
-    index: Annotated[int, Meta(ge=0, lt=BATCH_LIMIT)]
-    count: Annotated[int, Meta(ge=2, le=BATCH_LIMIT)]
+    index: Annotated[int, Meta(ge=0, lt=PARTS_LIMIT)]
+    count: Annotated[int, Meta(ge=2, le=PARTS_LIMIT)]
     part: bytes
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from antiphon.errors import InvalidOption
-from antiphon.model.frames import BATCH_LIMIT, FRAME_LIMIT, MESSAGE_LIMIT
+from antiphon.model.frames import BATCH_LIMIT, FRAME_LIMIT, MESSAGE_LIMIT, PARTS_LIMIT
 
 
 class GroupOptions(Struct, frozen=True, kw_only=True):
@@ -49,14 +49,18 @@ class Settings(Struct, frozen=True, kw_only=True):
     """A batch is closed before its frame exceeds this; a larger message is fragmented."""
     batch_messages: int = 1_024
     """A batch is closed when it holds this many messages."""
-    message_bytes: int = 4 << 20
+    message_bytes: int = 20 << 20
     """The largest payload that `submit` takes."""
     window_bytes: int = 32 << 20
-    """Own unstable payload bytes at which sending is refused."""
+    """Own unstable bytes at which sending is refused. What is below it may send one message more, of any size."""
     reassembly_bytes: int = 32 << 20
-    """Bytes of half-arrived messages kept per sender; above it the latest is abandoned and asked for again."""
+    """Bytes of half-arrived messages kept per sender; above it the latest is abandoned and asked for again. One is always kept."""
     waiting_messages: int = 131_072
     """Messages a hold-back store keeps per group; above it what would have to wait is not accepted, which slows its sender."""
+
+    inbox_messages: int = 131_072
+    """Messages delivered and not yet taken by the application; above it, or above `inbox_bytes`, the reader counts as paused."""
+    inbox_bytes: int = 32 << 20
 
     digest_s: float = 0.025
     """How soon after news a digest is sent; while nothing changes the interval doubles up to `heartbeat_s`."""
@@ -118,9 +122,9 @@ class Settings(Struct, frozen=True, kw_only=True):
             )
         if self.batch_messages > BATCH_LIMIT:
             raise InvalidOption("batch_messages", self.batch_messages, f"receivers take at most {BATCH_LIMIT:,} messages in a batch")
-        if self.message_bytes > min(MESSAGE_LIMIT - FRAME_LIMIT, (self.frame_bytes // 2) * BATCH_LIMIT):
+        if self.message_bytes > min(MESSAGE_LIMIT - FRAME_LIMIT, (self.frame_bytes // 2) * PARTS_LIMIT):
             raise InvalidOption(
-                "message_bytes", self.message_bytes, f"receivers take at most {MESSAGE_LIMIT:,} bytes in {BATCH_LIMIT:,} frames"
+                "message_bytes", self.message_bytes, f"receivers take at most {MESSAGE_LIMIT:,} bytes in {PARTS_LIMIT:,} frames"
             )
         if self.heartbeat_s < self.digest_s:
             raise InvalidOption("heartbeat_s", self.heartbeat_s, f"must not be below digest_s={self.digest_s}")

@@ -2,46 +2,52 @@
 
 A driver calls, always with its clock's `now`, what the application wants (`create`, `join`, `submit`, …), `receive` for bytes from an
 address, and `tick` when `deadline` has passed; then `drain`, which ends the turn and returns what must happen outside: frames with
-where they go (None: to every node, by broadcast or to the seeds), then events with the group they belong to.
+where they go (None: to every node, by broadcast or to the seeds) and the group they are of, then events with the group they belong to.
+An application that does not take what is delivered in a group is `pause`d there, until it `resume`s.
+
+A driver that guards some groups with a key of their own names their realm in `realm_by_name`: it seals what is of such a group for that
+realm, and says in which realm what it receives was sealed. A frame of a guarded group counts in its realm alone, and nothing else does
+there.
 
 Nothing received can raise: what is no frame, or makes no sense, is counted in `drops` and forgotten.
 """
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from antiphon.errors import BadFrame, InvalidOption, JoinFailed, UsageError
+from antiphon.errors import BadFrame, UsageError
 from antiphon.model import codec
 from antiphon.model import control as c
-from antiphon.model.events import Event
-from antiphon.model.frames import Batch
-from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of, new_group_id, new_member_id
+from antiphon.model.events import Event, NameServerAnswer
+from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
+from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of, new_member_id
 from antiphon.model.options import GroupOptions, Settings
+from antiphon.protocol.agenda import Agenda
 from antiphon.protocol.discovery.directory import Directory
+from antiphon.protocol.entrance import GROUPS_LIMIT, Entrance, OnAcceptIn
 from antiphon.protocol.membership.membership import Membership
-from antiphon.protocol.membership.port import Port
-from antiphon.protocol.outsider import Outsider
-from antiphon.protocol.registry import stages
+from antiphon.protocol.outsiders import Outsiders
+from antiphon.protocol.probes import Probes
 from antiphon.protocol.routes import Routes
-from antiphon.protocol.stage import OnAccept
-from antiphon.protocol.timers import Timers
+from antiphon.protocol.timers import Timers, earlier
 
-OnAcceptIn: TypeAlias = Callable[[GroupId, Batch, int, int], None]
-GROUPS_LIMIT = 1_024
-_ENQUIRIES_LIMIT = 1_024
-_ABOUT_NODES = frozenset((c.Ended, c.Ping, c.Enquire, c.Pong, c.Vouch))
+Addresses: TypeAlias = tuple[Address, ...] | None
+"""Where a frame goes; None: to every node."""
+_DATA = frozenset((Batch, Fragment, Record, Digest, Nack))
+_PROBES = frozenset((c.Ping, c.Enquire, c.Pong, c.Vouch))
+_ABOUT_NODES = _PROBES | {c.Ended}
 """Frames about a group that are not only its members' affair."""
-_DISCOVERY_ROUNDS = 4
-"""How many times `answer_s` a node waits for groups of a name before it founds one, or says that there is none."""
+_FROM_NODES = frozenset((c.Advertise, c.Groups, c.AskGroups, c.Detour))
+"""Frames that are of no group."""
 
 
 class NodeEffects(NamedTuple):
-    sends: list[tuple[tuple[Address, ...] | None, bytes]]
+    sends: list[tuple[Addresses, bytes, GroupId | None]]
+    """To whom, the frame, and the group it is of: None for what is between nodes (discovery, the links themselves)."""
     events: list[tuple[GroupId | None, Event]]
 
 
@@ -58,20 +64,20 @@ class NodeCore:
         on_accept: OnAcceptIn | None = None,
     ) -> None:
         self.name, self.address, self.settings = name, address, settings or Settings()
-        self.rng, self._now, self._on_accept = rng, now, on_accept
+        self.rng, self._now = rng, now
         self.id = new_member_id(name, rng)
         self.memberships: dict[GroupId, Membership] = {}
-        self.outsiders: dict[GroupId, Outsider] = {}
+        self.realm_by_name: dict[str, str] = {}
+        """The realm of each guarded group, by the group's name; all others are in the realm of the node, which has no name."""
         self.drops: Counter[str] = Counter()
         self._touched: dict[GroupId, Membership] = {}
         """Those that had an input in this turn."""
-        self._agenda: list[tuple[float, GroupId]] = []
-        self._noted: dict[GroupId, float] = {}
-        """When memberships want their tick: a heap, and the entry of each that counts."""
+        self._agenda = Agenda(self.memberships)
         self._timers = Timers()
-        self._sends: list[tuple[tuple[Address, ...] | None, bytes]] = []
+        self._sends: list[tuple[Addresses, bytes, GroupId | None]] = []
         self._events: list[tuple[GroupId | None, Event]] = []
         self.routes = Routes(address, self.settings, self._timers, self._put)
+        self._probes = Probes(address, self.routes, self._answer, self._answer_directly)
         self.directory = Directory(
             self.id,
             address,
@@ -79,15 +85,35 @@ class NodeCore:
             settings=self.settings,
             now=now,
             send=self._send_frame,
-            tell=lambda event: self._events.append((None, event)),
+            tell=self._hear_directory,
             mine=lambda: [member.info() for member in self.memberships.values() if member.view is not None],
             timers=self._timers,
             name_server=name_server,
         )
+        self.outsiders = Outsiders(
+            name,
+            rng=rng,
+            settings=self.settings,
+            send=self._send_frame,
+            tell=self._tell,
+            timers=self._timers,
+        )
+        self._entrance = Entrance(
+            name,
+            address,
+            self.memberships,
+            rng=rng,
+            settings=self.settings,
+            directory=self.directory,
+            routes=self.routes,
+            timers=self._timers,
+            clock=lambda: self._now,
+            touch=self._touch,
+            tell=self._tell,
+            on_accept=on_accept,
+        )
         self._ended: dict[GroupId, None] = {}
         """Groups that ended here: others that were leaving them may not have heard."""
-        self._enquiries: dict[tuple[Address, MemberId], int] = {}
-        """Who asked about whom, and under which number."""
 
     # -- groups ----------------------------------------------------------------------------------------------------------------
 
@@ -113,11 +139,8 @@ class NodeCore:
 
     def create(self, now: float, name: str, options: GroupOptions | None = None, description: str = "") -> GroupId:
         """Founds a group, alone. Others learn of it."""
-        group = new_group_id(name, self.rng)
-        member = self._enter(now, group, options or GroupOptions(), description or name)
-        member.found(now)
-        self.directory.announce(now, group)
-        return group
+        self._now = now
+        return self._entrance.create(name, options or GroupOptions(), description or name)
 
     def join(
         self,
@@ -129,85 +152,27 @@ class NodeCore:
         create: GroupOptions | None = None,
         options: GroupOptions | None = None,
     ) -> GroupId:
-        """Asks to be let into a group this node has heard of, by its id or its name. With `create`, founds the group of that name if
-        nobody answers for it: all who do so meet, because its id is made of the name alone. Departed says that it failed."""
-        infos = self.directory.find(group)
-        wanted = infos[0].id if infos else GroupId(group)
-        if create is not None and (not infos or any(info.id == _public_id(name_of(group)) for info in infos)):
-            wanted = _public_id(name_of(group))
-        elif len({info.id for info in infos}) > 1:
-            raise JoinFailed(group, f"there are several groups of this name: join one by its id, {', '.join(info.id for info in infos)}")
-        info = next((info for info in infos if info.id == wanted), None)
-        if info is not None:
-            contacts = (*contacts, *(address for _, address in info.members))
-            options = info.options
-        options = options or create
-        if options is None:
-            raise JoinFailed(group, "no group of this name is known: advertise, or ask a node that knows it, then join")
-        description = info.description if info is not None else name_of(group)
-        member = self._enter(now, wanted, options, description, wants, public=create is not None)
-        if contacts:
-            member.join(now, contacts)
-        else:
-            self._look_then_found(now, member)
-        return wanted
+        """Asks to be let into a group, by its id or its name; `contacts` are nodes that know it or are in it. With `create`, founds the
+        group of that name if nobody answers for it: all who do so meet, because its id is made of the name alone. Departed says that it
+        failed. Returns the id of the group. If that is not known yet, and so no membership of `memberships`, it is what was asked for:
+        Located then says which group that is, or Departed that none was found."""
+        self._now = now
+        return self._entrance.join(group, wants or c.Wants(), contacts, create, options)
 
     def leave(self, now: float, group: GroupId) -> None:
+        """Asks to be out of a group, or no longer looks for it; Departed says when that is so."""
         self._now = now
-        self._member(group).leave(now)
+        if not self._entrance.give_up(group):
+            self._member(group).leave(now)
 
-    def _enter(
-        self, now: float, group: GroupId, options: GroupOptions, description: str, wants: c.Wants | None = None, public: bool = False
-    ) -> Membership:
-        self._now = now
-        stages(options)  # refuses what cannot work
-        if group in self.memberships:
-            raise UsageError(f"this node is in {name_of(group)} already: leave it first")
-        if len(self.memberships) >= GROUPS_LIMIT:
-            raise InvalidOption("group", group, f"a node is in at most {GROUPS_LIMIT:,} groups")
-        me = new_member_id(self.name, self.rng)
-        rng = random.Random(self.rng.getrandbits(64))
-        port = Port(me, group, options, self.settings, rng, now)
-        member = Membership(
-            port,
-            self.address,
-            self.routes,
-            description=description,
-            wants=wants or c.Wants(),
-            find_contacts=lambda: self._find_contacts(group),
-            public=public,
-            on_accept=self._accepting(group),
-        )
-        self.memberships[group] = self._touched[group] = member
-        return member
+    def pause(self, now: float, group: GroupId) -> None:
+        """The application does not take what is delivered in this group. Until `resume`, what others send is not taken either, so that
+        they slow down, and nothing is accepted from the application. What a change of the view needs is still delivered."""
+        self._member(group).stop_reading(now)
 
-    def _accepting(self, group: GroupId) -> OnAccept | None:
-        watch = self._on_accept
-        return None if watch is None else lambda batch, low, high: watch(group, batch, low, high)
-
-    def _find_contacts(self, group: GroupId) -> list[Address]:
-        """Who is known to be in the group now; the answers to this advertisement are known the next time."""
-        self.directory.advertise(self._now)
-        return [address for info in self.directory.find(group) for _, address in info.members]
-
-    def _look_then_found(self, now: float, member: Membership) -> None:
-        """Asks who is in the group, and begins it alone when nobody is heard and it may be begun."""
-        self.directory.advertise(now)
-
-        def decide() -> None:
-            if member.departed or member.view is not None:
-                return
-            self._touched[member.group] = member
-            infos = [info for info in self.directory.find(member.group) if info.members]
-            if infos:
-                member.join(self._now, [address for info in infos for _, address in info.members])
-            elif member.public:
-                member.found(self._now)
-                self.directory.announce(self._now, member.group)
-            else:
-                member.depart("nobody of the group was heard")
-
-        self._timers.at(now + _DISCOVERY_ROUNDS * self.settings.answer_s * self.rng.uniform(0.75, 1.25), decide)
+    def resume(self, now: float, group: GroupId) -> None:
+        """The application takes again: what it missed is asked for at once."""
+        self._member(group).start_reading(now)
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
@@ -217,7 +182,13 @@ class NodeCore:
         return self._member(group).submit(now, payload, reply_to, after)
 
     def submit_many(self, now: float, group: GroupId, payloads: Sequence[bytes]) -> int:
+        """Accepts as many as there is credit for and says how many: they are those up to `last_sent`."""
         return self._member(group).submit_many(now, payloads)
+
+    def last_sent(self, group: GroupId) -> MessageId:
+        """The last message that was accepted for a group; its number is 0 before the first."""
+        member = self._member(group)
+        return MessageId(member.me, member.sent)
 
     def submit_to(self, now: float, group: GroupId, to: MemberId, data: bytes) -> int:
         """Accepts a message to one member; returns its number, which an Undelivered names."""
@@ -234,8 +205,8 @@ class NodeCore:
         """The asker waits no longer: replies that still come are dropped."""
         self._private(now, group).private.close_question(question)
 
-    def provide_state(self, now: float, group: GroupId, snapshot: int, state: bytes) -> None:
-        """Gives the application's state, as it was at the event that asked for it."""
+    def provide_state(self, now: float, group: GroupId, snapshot: int, state: bytes | None) -> None:
+        """Gives the application's state, as it was at the event that asked for it; None: it has none to give."""
         self._private(now, group).snapshot.provide(snapshot, state)
 
     def submit_guest(self, now: float, group: GroupId, payload: bytes) -> int:
@@ -243,28 +214,8 @@ class NodeCore:
         self._now = now
         if group in self.memberships:
             raise UsageError(f"this node is in {name_of(group)}: use submit")
-        outsider = self.outsiders.get(group)
         contacts = [address for info in self.directory.find(group) for _, address in info.members]
-        if outsider is None or outsider.why_failed:
-            if not contacts:
-                raise JoinFailed(group, "the group is not known: advertise, or ask a node that knows it")
-            if len(self.outsiders) >= GROUPS_LIMIT:
-                raise InvalidOption("group", group, f"a node sends to at most {GROUPS_LIMIT:,} groups from outside")
-            me = new_member_id(self.name, self.rng)
-            outsider = self.outsiders[group] = Outsider(
-                me,
-                group,
-                contacts,
-                rng=self.rng,
-                settings=self.settings,
-                now=now,
-                send=self._send_frame,
-                tell=lambda event: self._events.append((group, event)),
-                timers=self._timers,
-            )
-        else:
-            outsider.use(now, contacts)
-        return outsider.submit(now, payload)
+        return self.outsiders.submit(now, group, payload, contacts)
 
     def _member(self, group: GroupId) -> Membership:
         member = self.memberships.get(group)
@@ -280,70 +231,63 @@ class NodeCore:
 
     # -- inputs ----------------------------------------------------------------------------------------------------------------
 
-    def receive(self, now: float, source: Address, wire: bytes) -> None:
-        """Takes bytes that came from an address."""
+    def receive(self, now: float, source: Address, wire: bytes, realm: str = "") -> None:
+        """Takes bytes that came from an address, sealed for a realm (empty: that of the node itself)."""
         self._now = now
         try:
             frame = codec.decode(wire)
             if type(frame) is c.Relay:
-                if not self.routes.receive_relay(frame):
-                    return
-                source, wire = frame.origin, frame.wire
-                frame = codec.decode(wire)
+                relay, frame = frame, codec.decode(frame.wire)
                 if type(frame) is c.Relay or (type(frame) is c.Pong and not frame.group):
                     self.drops["malformed"] += 1
                     return
+                if self._is_misplaced(frame, realm) or not self.routes.receive_relay(relay, _group_of(frame)):
+                    return
+                source, wire = relay.origin, relay.wire
         except BadFrame as bad:
             self.drops[bad.reason] += 1
             return
-        if type(frame) is c.Advertise or type(frame) is c.Groups or type(frame) is c.AskGroups or type(frame) is c.Detour:
+        if (realm or self.realm_by_name) and self._is_misplaced(frame, realm):
+            return
+        kind = type(frame)
+        if kind in _FROM_NODES:
             self._receive_from_node(now, source, frame)
             return
         group: GroupId = frame.group  # type: ignore[union-attr]
         member = self.memberships.get(group)
-        if member is not None and type(frame) not in _ABOUT_NODES:
+        if member is not None and (kind in _DATA or kind not in _ABOUT_NODES):
             self._touched[group] = member
             member.receive(now, source, frame, wire)
+        elif kind in _PROBES:
+            if self._probes.receive(source, frame, member) and member is not None:  # type: ignore[arg-type]
+                self._touched[group] = member
+                member.receive(now, source, frame, b"")
         elif type(frame) is c.Ended:
             if member is not None and member.leaving:
                 self._note_end(group)
             self.directory.receive(now, source, frame)
-        elif isinstance(frame, (c.Ping, c.Enquire, c.Pong, c.Vouch)):
-            self._receive_probe(now, source, frame, member)
         else:
             self._receive_elsewhere(source, frame)
 
-    def _receive_from_node(self, now: float, source: Address, frame: c.Advertise | c.Groups | c.AskGroups | c.Detour) -> None:
-        if isinstance(frame, c.Detour):
-            self.routes.receive_detour(now, frame, source)
-        else:
-            self.directory.receive(now, source, frame)
+    def _is_misplaced(self, frame: codec.Frame, realm: str) -> bool:
+        """Whether a frame was sealed for another realm than that of its group; counts it. Who has the key of one group, or of the node
+        alone, must not be able to speak in another."""
+        if self.realm_by_name.get(name_of(_group_of(frame) or ""), "") == realm:
+            return False
+        self.drops["wrong_realm"] += 1
+        return True
 
-    def _receive_probe(self, now: float, source: Address, frame: Any, member: Membership | None) -> None:
-        if type(frame) is c.Ping:
-            here = member is not None and member.me == frame.member and member.agreement.view_id == frame.view
-            pong = c.Pong(frame.probe, frame.group, frame.member, here, frame.asker)
-            if frame.group:
-                self._answer(source, pong)
-            else:
-                self._put(source, codec.encode(pong))  # about the link itself
-        elif type(frame) is c.Enquire:
-            if member is not None:
-                if len(self._enquiries) >= _ENQUIRIES_LIMIT:
-                    self._enquiries.clear()  # questions that were never answered; who still wants to know asks again
-                self._enquiries[source, frame.member] = frame.probe
-                self._answer(frame.whom, c.Ping(frame.probe, frame.group, frame.member, frame.view, source))
-        elif type(frame) is c.Pong:
-            if frame.asker and frame.asker != self.address:
-                probe = self._enquiries.pop((frame.asker, frame.member), None)
-                if probe is not None:
-                    self._answer(frame.asker, c.Vouch(probe, frame.group, frame.member, source, frame.here))
-            elif not self.routes.receive_pong(frame, source) and member is not None:
-                self._touched[member.group] = member
-                member.receive(now, source, frame, b"")
-        elif member is not None:
-            self._touched[member.group] = member
-            member.receive(now, source, frame, b"")
+    def _receive_from_node(self, now: float, source: Address, frame: Any) -> None:
+        if type(frame) is c.Detour:
+            self.routes.receive_detour(now, frame, source)
+            return
+        self.directory.receive(now, source, frame)
+        if type(frame) is c.Groups:
+            self._entrance.review()
+
+    def _hear_directory(self, event: Event) -> None:
+        if type(event) is not NameServerAnswer or not self._entrance.hear(event):
+            self._tell(None, event)
 
     def _receive_elsewhere(self, source: Address, frame: Any) -> None:
         """A frame for a group that this node is not in."""
@@ -361,19 +305,14 @@ class NodeCore:
         elif type(frame) is c.Guest:
             self._answer(source, c.Taken(frame.group, frame.member, 0, "gone"))
         elif type(frame) is c.Taken and frame.group in self.outsiders:
-            self.outsiders[frame.group].receive_taken(self._now, frame, source)
+            self.outsiders.receive(self._now, frame, source)
         else:
             self.drops["other_group"] += 1
 
     def tick(self, now: float) -> None:
         self._now = now
         self._timers.run(now)
-        due = []
-        while (when := self._next_due()) is not None and when <= now:
-            _, group = heapq.heappop(self._agenda)
-            del self._noted[group]
-            due.append(self.memberships[group])
-        for member in due:
+        for member in self._agenda.due(now):
             self._touched[member.group] = member
             member.tick(now)
 
@@ -383,94 +322,84 @@ class NodeCore:
         for group, member in self._touched.items():
             member.end_turn(now)
             port = member.port
-            for to, wire in port.sends:
-                self._send(to, wire)
+            if self.routes.through:
+                for to, wire in port.sends:
+                    self._send(to, wire, group)
+            else:
+                self._sends += [(to, wire, group) for to, wire in port.sends]
             port.sends.clear()
-            events = self._events
-            for event in port.events:
-                events.append((group, event))
+            self._events += [(group, event) for event in port.events]
             port.events.clear()
-            self._note(member)
+            self._agenda.note(member)
             if member.departed:
                 del self.memberships[group]
                 if member.ended or group in self._ended:
                     self.directory.end(now, group, member.agreement.view_id)
                     self._note_end(group)
         self._touched.clear()
-        for outsider in self.outsiders.values():
-            outsider.end_turn(now)
-        effects = NodeEffects(self._sends[:], self._events[:])
-        self._sends.clear()
-        self._events.clear()
+        self.outsiders.end_turn(now)
+        effects = NodeEffects(self._sends, self._events)
+        self._sends, self._events = [], []
         return effects
 
     @property
     def deadline(self) -> float | None:
         """When `tick` wants to be called next."""
-        deadlines = (self._timers.deadline, self._next_due())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
-
-    def _note(self, member: Membership) -> None:
-        """Every membership is in the agenda at its deadline or before, so that a turn costs nothing for those that are idle."""
-        deadline, noted = member.deadline, self._noted.get(member.group)
-        if deadline is not None and (noted is None or deadline < noted):
-            self._noted[member.group] = deadline
-            heapq.heappush(self._agenda, (deadline, member.group))
-
-    def _next_due(self) -> float | None:
-        """When the first membership wants its tick; entries that are out of date are mended as they come up."""
-        agenda = self._agenda
-        while agenda:
-            when, group = agenda[0]
-            member = self.memberships.get(group)
-            if self._noted.get(group) == when:
-                if member is not None and member.deadline is not None and member.deadline <= when:
-                    return when
-                del self._noted[group]
-            heapq.heappop(agenda)
-            if member is not None:
-                self._note(member)
-        return None
+        return earlier(self._timers.deadline, self._agenda.deadline)
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    def _touch(self, member: Membership) -> None:
+        self._touched[member.group] = member
+
+    def _tell(self, group: GroupId | None, event: Event) -> None:
+        self._events.append((group, event))
 
     def _note_end(self, group: GroupId) -> None:
         self._ended[group] = None
         if len(self._ended) > GROUPS_LIMIT:
             del self._ended[next(iter(self._ended))]
 
-    def _send(self, to: tuple[Address, ...] | None, wire: bytes) -> None:
+    def _send(self, to: Addresses, wire: bytes, group: GroupId | None) -> None:
         through = self.routes.through
         if to is None or not through or not any(address in through for address in to):
-            self._sends.append((to, wire))
+            self._sends.append((to, wire, group))
             return
         direct = tuple(address for address in to if address not in through)
         if direct:
-            self._sends.append((direct, wire))
+            self._sends.append((direct, wire, group))
         for address in to:
             if address in through:
-                self.routes.send(address, wire)
+                self.routes.send(address, wire, group)
 
-    def _put(self, to: Address, wire: bytes) -> None:
-        self._sends.append(((to,), wire))
+    def _put(self, to: Address, wire: bytes, group: GroupId | None) -> None:
+        self._sends.append(((to,), wire, group))
 
-    def _send_frame(self, to: tuple[Address, ...] | None, frame: codec.Frame) -> None:
-        self._send(to, codec.encode(frame))
+    def _send_frame(self, to: Addresses, frame: codec.Frame) -> None:
+        self._send(to, codec.encode(frame), _group_of(frame))
 
     def _answer(self, to: Address, frame: codec.Frame) -> None:
-        if to == self.address:
-            return
-        self._send((to,), codec.encode(frame))
+        if to != self.address:
+            self._send((to,), codec.encode(frame), _group_of(frame))
+
+    def _answer_directly(self, to: Address, frame: codec.Frame) -> None:
+        self._put(to, codec.encode(frame), _group_of(frame))
 
     def stats(self) -> dict[str, object]:
+        """Counters and gauges, plain values. `drops` has what was dropped before it reached a group, by reason; `groups` has, by id, what
+        each membership tells of itself (`Membership.stats`)."""
         return {
-            "drops": dict(sorted(self.drops.items())),
+            "drops": dict(sorted((self.drops + self.directory.drops + self.outsiders.drops).items())),
             "relayed": self.routes.relayed,
             "routes": dict(self.routes.through),
+            "known_groups": len(self.directory),
+            "searches": len(self._entrance),
+            "outsiders": len(self.outsiders),
             "groups": {group: member.stats() for group, member in self.memberships.items()},
         }
 
 
-def _public_id(name: str) -> GroupId:
-    """The id of the group that everybody founds who joins it by this name and does not find it."""
-    return GroupId(f"{name}#{0:016x}")
+def _group_of(frame: codec.Frame) -> GroupId | None:
+    """The group that a frame is about; None for what is between nodes."""
+    group: GroupId | None = getattr(frame, "group", None)
+    return group or None

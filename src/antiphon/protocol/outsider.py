@@ -51,8 +51,9 @@ class Outsider:
         send: Callable[[tuple[Address, ...], Frame], None],
         tell: Callable[[Event], None],
         timers: Timers,
+        drops: Counter[str] | None = None,
     ) -> None:
-        """`contacts` are nodes of members; the owner runs `timers`."""
+        """`contacts` are nodes of members; the owner runs `timers`, and may count what is dropped together with others."""
         if not contacts:
             raise JoinFailed(group, "no member of it is known: advertise, or ask a name server")
         self._room = settings.frame_bytes - _HEADER_BYTES - len(me.encode()) - len(group.encode())
@@ -64,7 +65,7 @@ class Outsider:
         self.taken = 0
         """Up to which number members have taken the messages."""
         self.why_failed = ""
-        self.drops: Counter[str] = Counter()
+        self.drops: Counter[str] = Counter() if drops is None else drops
         self._settings, self._send, self._tell, self._timers = settings, send, tell, timers
         self._contacts = tuple(contacts)
         # Outsiders begin at different contacts, so that not all of them lean on the group's first member.

@@ -49,3 +49,8 @@ class Timers:
             callback, timer.callback = timer.callback, None
             if callback is not None:
                 callback()
+
+
+def earlier(one: float | None, other: float | None) -> float | None:
+    """The earlier of two deadlines, either of which there may not be."""
+    return one if other is None or (one is not None and one < other) else other

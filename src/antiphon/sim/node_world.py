@@ -25,9 +25,9 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from antiphon.debugger.tap import Passage
-from antiphon.errors import InvalidOption, UsageError
+from antiphon.errors import InvalidOption, JoinFailed, UsageError
 from antiphon.model.control import GroupInfo, Wants
-from antiphon.model.events import Event, StateArrived, StateWanted
+from antiphon.model.events import Event, Located, StateArrived, StateWanted
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.view import View
@@ -69,6 +69,8 @@ class NodeWorld(Ground[Machine]):
         self.wants: dict[MemberId, Wants] = {}
         """What those who joined wanted of the time before they came."""
         self._options: dict[str, GroupOptions] = {}
+        self._sought: dict[tuple[str, str], tuple[Wants | None, GroupOptions | None]] = {}
+        """What nodes look for to join it, and how."""
         self._starts: Counter[str] = Counter()
         for name in nodes:
             self._start(name)
@@ -182,12 +184,35 @@ class NodeWorld(Ground[Machine]):
         known to be in it. Raises what `NodeCore.join` raises, and returns the id of the new member."""
         machine = self._process(name)
         core, addresses = machine.acting(), tuple(Address(self._known(contact)) for contact in contacts)
+        if not core.directory.find(group) and (create is None or contacts):
+            raise JoinFailed(group, "no group of this name is known: advertise, or ask a node that knows it, then join")
         group_id = core.join(machine.now(), group, wants=wants, contacts=addresses, create=create)
-        log = machine.begin(group_id)
+        return self._begin(machine, group_id, wants, create)
+
+    def look_for(
+        self,
+        name: str,
+        group: str = "g",
+        wants: Wants | None = None,
+        create: GroupOptions | None = None,
+        contacts: Sequence[str] = (),
+    ) -> None:
+        """Looks for a group that the node has not heard of, everywhere or at `contacts`, and joins it when it is found; with `create` it
+        is founded when it is not."""
+        machine = self._process(name)
+        addresses = tuple(Address(self._known(contact)) for contact in contacts)
+        group_id = machine.acting().join(machine.now(), group, wants=wants, contacts=addresses, create=create)
+        if group_id in machine.core.memberships:
+            self._begin(machine, group_id, wants, create)
+        else:
+            self._sought[name, group] = (wants, create)
+
+    def _begin(self, machine: Machine, group: GroupId, wants: Wants | None, create: GroupOptions | None) -> MemberId:
+        log = machine.begin(group)
         self.logs.append(log)
         self.wants[log.member] = wants or Wants()
         if create is not None:
-            self._options.setdefault(group_id, create)
+            self._options.setdefault(group, create)
         return log.member
 
     def leave(self, name: str, group: str = "g") -> None:
@@ -289,6 +314,15 @@ class NodeWorld(Ground[Machine]):
     def start_reading(self, name: str) -> None:
         self._living(name).read()
 
+    def pause_reader(self, name: str, group: str = "g") -> None:
+        """The application of a node does not take what is delivered in one group; its node, which knows, goes on."""
+        machine, membership = self._process(name), self.member(name, group)
+        machine.acting().pause(machine.now(), membership.group)
+
+    def resume_reader(self, name: str, group: str = "g") -> None:
+        machine, membership = self._process(name), self.member(name, group)
+        machine.acting().resume(machine.now(), membership.group)
+
     # -- rest ------------------------------------------------------------------------------------------------------------------
 
     def converged(self, group: str = "g") -> bool:
@@ -324,7 +358,7 @@ class NodeWorld(Ground[Machine]):
 
     def _end_turn(self, process: Machine) -> None:
         effects = process.core.drain(process.now())
-        for destination, wire in effects.sends:
+        for destination, wire, _ in effects.sends:
             self._carrier.cast(process.address, self._everyone(process) if destination is None else destination, wire)
         for group, event in effects.events:
             if process.alive:  # a callback may crash its own node
@@ -338,6 +372,8 @@ class NodeWorld(Ground[Machine]):
 
     def _hear(self, machine: Machine, group: GroupId | None, event: Event) -> None:
         application = self._application_by_name[machine.name]
+        if type(event) is Located and group is not None:
+            self._begin(machine, group, *self._sought.pop((machine.name, event.asked)))
         log = None if group is None else machine.log_of(group)
         if log is not None:
             if type(event) is StateArrived and group is not None:

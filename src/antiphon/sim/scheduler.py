@@ -32,6 +32,11 @@ class Scheduler:
         self._scheduled = serial = self._scheduled + 1
         heapq.heappush(self._heap, (when if when > self.now else self.now, serial, action, first, second))
 
+    @property
+    def next_at(self) -> float | None:
+        """When the next thing happens; None when nothing is scheduled."""
+        return self._heap[0][0] if self._heap else None
+
     def run_until(self, time: float) -> None:
         """Lets everything up to and including `time` happen."""
         if self.running:

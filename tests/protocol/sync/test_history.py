@@ -13,7 +13,7 @@ from antiphon.model.options import Settings
 from antiphon.protocol.sync import archive as archive_module
 from antiphon.protocol.sync import history as history_module
 from antiphon.protocol.sync.canonical import Stub
-from antiphon.protocol.sync.history import Entry, History
+from antiphon.protocol.sync.history import History
 
 GROUP, A, B = GroupId("trip#1"), MemberId("a"), MemberId("b")
 
@@ -38,7 +38,8 @@ def test_a_batch_in_pieces_is_one_batch() -> None:
     assert history.have() == {A: [1, 6]}
     assert history.delivered_up_to(A) == 6
     assert history.covers(A, 4, 9) == [(7, 9)]
-    assert not history.ragged(A)
+    assert history.follow(batch("a", 7, 8), 7, 8)
+    assert history.have() == {A: [1, 8]}
 
 
 def test_what_came_by_other_ways_is_known() -> None:
@@ -48,7 +49,8 @@ def test_what_came_by_other_ways_is_known() -> None:
     history.lose({A: [7, 8]})
     assert history.covers(A, 1, 10) == [(5, 6), (9, 10)]
     assert history.delivered_up_to(A) == 4
-    assert history.ragged(A)
+    assert not history.follow(batch("a", 5, 5), 5, 5)
+    assert history.covers(A, 1, 10) == [(5, 6), (9, 10)]
     history.adopt({B: [1, 3]}, {B: 3})
     assert history.before().flat()[B] == [1, 2]
     assert history.adopted.flat() == {B: [1, 3]}
@@ -95,7 +97,6 @@ def test_ids_without_payloads() -> None:
     history.add(batch("a", 1, 3, sent_at=2.0), 1, 3)
     history.add(batch("b", 1, sent_at=1.0), 1, 1)
     assert history.messages() == []
-    assert history.items() == [Entry(1, B, 1, 1), Entry(1, A, 1, 3)]
     assert history.have() == {A: [1, 3], B: [1, 1]}
     assert history.absent().flat() == history.have()
     assert history.stats()["history_bytes"] == 0
@@ -130,6 +131,24 @@ def test_two_ends_of_one_epoch() -> None:
     assert there.recover(1, b, 1, 1, 2, 2) == [(1, 1)]
     assert here.messages() == there.messages() == [(a, 1, 2), (c, 1, 1), (b, 1, 1)]
     assert here.outcomes() == there.outcomes() == [(1, 2, 3), (1, 3, 3)]
+
+
+def test_in_one_line_an_epoch_has_one_end() -> None:
+    """A member that was stopped would get what it lacks beside the beginning it knows, in an order of its own."""
+    a, b = batch("a", 1, 2, sent_at=2.0), batch("b", 1, sent_at=1.0)
+    went_on, stopped = (History("total", Settings(), one_line=True) for _ in range(2))
+    for history in (went_on, stopped):
+        history.begin(Epoch(1, 3))
+        history.add(a, 1, 1)
+    went_on.add(a, 2, 2)
+    went_on.add(b, 1, 1)
+    went_on.begin(Epoch(2, 2, (1,)))
+    stopped.begin(Epoch(3, 3, (1, 2)))
+    assert (went_on.outcomes(), stopped.outcomes()) == ([(1, 1, 3)], [(1, 1, 1)])
+    stopped.recover(1, a, 2, 2, 1, 1)
+    stopped.recover(1, b, 1, 1, 1, 2)
+    assert stopped.outcomes() == went_on.outcomes()
+    assert stopped.messages() == went_on.messages() == [(a, 1, 2), (b, 1, 1)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 6)), max_size=20))
@@ -168,3 +187,19 @@ def test_senders_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(40):
         history.skip({MemberId(f"m{number}"): [1, 3]})
     assert len(history.have()) == 8
+
+
+@pytest.mark.parametrize(("count", "size"), [(500, 10), (1, 50_000)])
+def test_what_has_just_been_delivered_is_bounded_too(count: int, size: int) -> None:
+    """Large batches, or large messages, would pile up to many times of what may be kept before any is forgotten."""
+    history = started(history_messages=4_000, history_bytes=400_000)
+    first = 1
+    for _ in range(200):
+        one = batch("a", first, count, size=size)
+        history.add(one, first, first + count - 1)
+        first += count
+        fresh = history._fresh
+        assert sum(high - low + 1 for _, low, high in fresh) <= 500 + count
+        assert sum(map(len, (payload for batch, _, _ in fresh for payload in batch.payloads))) <= 50_000 + count * size
+    assert history.stats()["history_messages"] <= 4_000  # type: ignore[operator]
+    assert history.stats()["history_bytes"] <= 400_000  # type: ignore[operator]

@@ -141,6 +141,28 @@ def test_late_and_doubled_frames_change_nothing(make_bus: Any) -> None:
     assert bus.members["A"].port.drops["other_view"] == len(frames)
 
 
+def test_an_answer_that_makes_no_sense_does_not_put_the_next_question_off(make_bus: Any) -> None:
+    """The other parts of it would be taken for a new answer, which is fetched again, makes no sense again, and so on for ever."""
+    bus = make_bus(6)
+    bus.add("A", "B")
+    bus.install("A")
+    bus.send("A", 3)
+    bus.install("A", "B")
+    bus.members["A"].alive = False
+    while not bus.sent["sync-request"]:
+        bus.run(0.01)
+    nonsense = SyncAnswer(GROUP, MemberId("A"), 2, MemberId("B"), 1, 0, 2, (Item(9, MemberId("A"), 1, 3),))
+    rest = SyncAnswer(GROUP, MemberId("A"), 2, MemberId("B"), 1, 1, 2)
+    for _ in range(20):
+        bus.members["B"].receive(codec.encode(nonsense))
+        bus.members["B"].receive(codec.encode(rest))
+        bus.run(0.2)
+    assert bus.sent["sync-request"] > 2
+    bus.members["A"].alive = True
+    bus.until("B")
+    assert bus.members["B"].delivered == ["A1", "A2", "A3"]
+
+
 def test_who_sees_in_a_question_that_it_lacks_something_asks(make_bus: Any) -> None:
     """A member that had given a side up would never get what that side has after all."""
     bus = make_bus(7)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.model.control import SyncAnswer, Wants
+from antiphon.protocol.sync.ledger import Ledger
 
 
 def answers(bus: Any) -> list[tuple[str, list[str]]]:
@@ -278,6 +279,26 @@ def test_the_next_view_comes_in_the_middle(make_bus: Any) -> None:
         assert bus.members["C"].delivered == bus.members["A"].ids()
 
 
+@pytest.mark.parametrize("wants", [Wants(), Wants("last", 20)], ids=["all", "last"])
+def test_who_has_half_of_the_past_does_not_say_what_is_the_last(make_bus: Any, wants: Wants) -> None:
+    """A newcomer that was interrupted would give the last messages of the half it has to one that came after it."""
+    for seed in range(10):
+        bus = make_bus(seed)
+        bus.add(*"ABMN", chunk_bytes=60)
+        bus.install(*"AB")
+        for _ in range(40):
+            bus.send("A")
+        bus.members["M"].wants = wants
+        bus.install(*"ABM")
+        while len(bus.members["M"].delivered) < 8:
+            bus.run(0.002)
+        assert bus.members["M"].sync.active
+        bus.members["N"].wants = Wants("last", 5)
+        bus.install(*"ABMN")
+        bus.until(*"MN")
+        assert bus.members["N"].delivered == bus.members["A"].ids()[-5:]
+
+
 def test_members_that_were_all_interrupted(make_bus: Any) -> None:
     """Two that were both catching up would each wait for the other to be complete first."""
     bus = make_bus(8)
@@ -310,3 +331,46 @@ def test_a_newcomer_misses_nothing_since_it_came(make_bus: Any, wants: Wants, or
         bus.until(*"NM")
         past = 3 if wants.kind == "last" else 0
         assert bus.members["N"].delivered == bus.members["A"].ids()[5 - past :]
+
+
+@pytest.mark.parametrize("later", [Wants("none"), Wants("last", 2), Wants("state")], ids=["none", "last", "state"])
+@pytest.mark.parametrize("order", ["fifo", "total"])
+def test_a_later_newcomer_does_not_say_what_an_earlier_one_wants(make_bus: Any, later: Wants, order: str) -> None:
+    """What the later one never got, the earlier one would take for its own past, and never hear of: it was there when that was sent."""
+    bus = make_bus(3, order)
+    bus.add(*"ANM")
+    bus.install("A")
+    bus.members["A"].state = b""
+    bus.send("A", 5)
+    bus.members["N"].wants, bus.members["M"].wants = Wants("none"), later
+    bus.members["N"].alive = False
+    # A state stands for messages of the view itself, too: there who comes at the same time is late enough.
+    bus.install(*("ANM" if later.kind == "state" else "AN"))
+    bus.send("A", 4)
+    if later.kind != "state":
+        bus.install(*"AM")
+    bus.until("M")
+    assert bus.members["M"].delivered[:1] != ["A1"]
+    bus.members["N"].alive, bus.members["A"].alive = True, False
+    bus.install(*"MN")
+    bus.until("N")
+    ranges = [pair for gap in bus.members["N"].gaps for pair in Ledger.of(gap.lost).ranges_by_sender["A"]]
+    lost = {seqno for low, high in ranges for seqno in range(low, high + 1)}
+    got = {int(message[1:]) for message in bus.members["N"].delivered}
+    assert lost | got >= set(range(6, bus.members["A"].sent + 1))
+    assert not lost & got
+
+
+def test_a_newcomer_in_total_order_takes_the_first_answer(make_bus: Any) -> None:
+    """An answer that begins where its asker's wishes do would be refused like one of somebody who knows only the end."""
+    bus = make_bus(4, "total")
+    bus.add(*"ABCN", frame_bytes=1200)
+    bus.install(*"ABC")
+    for _ in range(6):
+        bus.send("A", payload=bytes(400))
+        bus.send("B", payload=bytes(400))
+    bus.members["N"].wants = Wants("last", 5)
+    bus.install(*"ABCN")
+    bus.until("N")
+    assert bus.members["N"].delivered == bus.members["A"].ids()[-5:]
+    assert bus.sent["sync-request"] == 1

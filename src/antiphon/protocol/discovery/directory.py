@@ -84,11 +84,6 @@ class Directory:
         self._hints.end(now, group, view)
         self._send(None, Ended(group, view))
 
-    def forget(self, now: float, group: GroupId) -> None:
-        """No contact of a group answers: it is as if it had never been heard of."""
-        self.now = now
-        self._hints.forget(group)
-
     def ask(self, now: float, address: Address) -> int:
         """Asks the node at `address` as a name server; its `NameServerAnswer` carries the number returned here."""
         self.now = now
@@ -98,6 +93,10 @@ class Directory:
         """The groups that this node has heard of and is not in, by id."""
         own = self._own()
         return tuple(sorted((info for info in self._hints if info.id not in own), key=lambda info: info.id))
+
+    def __len__(self) -> int:
+        """How many groups this node has heard of."""
+        return len(self._hints)
 
     def find(self, name_or_id: str) -> list[GroupInfo]:
         """The groups with this id, or else with this name, by id; own ones too."""

@@ -40,6 +40,9 @@ class Hints:
     def __iter__(self) -> Iterator[GroupInfo]:
         return iter(self._info_by_group.values())
 
+    def __len__(self) -> int:
+        return len(self._info_by_group)
+
     def __contains__(self, group: GroupId) -> bool:
         return group in self._info_by_group
 

@@ -78,7 +78,7 @@ class Agreement:
             self._member.coordinator.give_way(frame.ballot)
             if frame.latest:
                 self.catch_up(frame.latest)
-            port.address_by_member |= {member: address for member, address in seats.items() if member not in port.address_by_member}
+            port.learn({member: port.address_by_member.get(member, address) for member, address in seats.items()})
             self._promise(frame.ballot, (frame.member, source))
             if self._flushed == frame.ballot:
                 self._post(Flushed(port.group, port.me, frame.ballot))

@@ -230,7 +230,7 @@ class Coordinator:
                     self._member.tell_gone(member, address)
             self._member.end()
             return
-        self._port.address_by_member.update(seats | leaving)
+        self._port.learn(seats | leaving)
         self.change = Change(self._member, ballot, tuple(seats.items()), tuple(leaving.items()))
         self.change.begin()
 

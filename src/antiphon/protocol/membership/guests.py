@@ -4,9 +4,9 @@ An outsider hands its numbered messages to one member, which sends them to the g
 that member dies, or seems to, the outsider goes on with another: so a message may be sent to the group twice, under two members, and
 `first_time` lets it be delivered once at each.
 
-Promises: each message of an outsider is delivered at most once per member, also when it is part of a state that came instead, and those that one member takes in their order. What a
-member took and had not sent when it died is lost, like its own messages. When sending would block, nothing more is taken and the
-outsider tries again later.
+Promises: each message of an outsider is delivered at most once per member, also when it is part of a state that came instead, and those
+that one member takes in their order. What a member took and had not sent when it died is lost, like its own messages. When sending
+would block, nothing more is taken and the outsider tries again later.
 
 Keeps two memories of at most `OUTSIDER_LIMIT` outsiders, those not heard from for longest forgotten first, and of each the numbers
 delivered as at most `RANGES_LIMIT` ranges.

@@ -37,6 +37,7 @@ from antiphon.protocol.stage import OnAccept
 from antiphon.protocol.sync.history import History
 from antiphon.protocol.sync.snapshot import Snapshot
 from antiphon.protocol.sync.sync import Sync
+from antiphon.protocol.timers import earlier
 
 _DATA = frozenset((Batch, Fragment, Record, Digest, Nack))
 _CHAIN_LIMIT = 64
@@ -62,6 +63,10 @@ class Membership:
         self._on_accept = on_accept
         self.endpoint: Endpoint | None = None
         self.stable = self.departed = self.leaving = self.ended = False
+        self.contacts: tuple[Address, ...] = ()
+        """Nodes that may know of another side of a group that was founded here."""
+        self.reading = True
+        """Whether the application takes what is delivered."""
         self.synchronised = True
         """Whether what is sent in the view may be delivered: other sides' messages, and a newcomer's history, come first."""
         self.short: tuple[int, int] | None = None
@@ -77,7 +82,8 @@ class Membership:
         """Frames to this member itself: a coordinator takes part in its own changes."""
         self._member_by_address: dict[Address, MemberId] = {}
         self._others: tuple[Address, ...] = ()
-        self.past = History(port.options.order, port.settings)
+        one_line = port.options.partitions == "majority" and port.options.delivery == "safe"
+        self.past = History(port.options.order, port.settings, one_line=one_line)
         self.sync = Sync(port, self.past, on_done=self._caught_up, on_recovered=self._recover)
         self.guests = Guests(port, self._submit_guest)
         self.snapshot = Snapshot(
@@ -171,6 +177,24 @@ class Membership:
             self.private.close()
             self.port.tell(Departed(reason, self.unsent if unsaid is None else unsaid))
 
+    # -- the reader ------------------------------------------------------------------------------------------------------------
+
+    def stop_reading(self, now: float) -> None:
+        """The application does not take what is delivered: see `Endpoint.stop_reading`. A side of this member alone stays alone."""
+        self.port.now = now
+        self.reading = False
+        if self.endpoint is not None:
+            self.endpoint.stop_reading(now)
+
+    def start_reading(self, now: float) -> None:
+        self.port.now = now
+        if not self.reading:
+            self.reading = True
+            if self.endpoint is not None:
+                self.endpoint.start_reading(now)
+            if self.view is not None:
+                self.seeker.on_view()
+
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
     def submit(
@@ -257,8 +281,8 @@ class Membership:
                 effects = self.endpoint.drain(now)
                 for destination, wire in effects.sends:
                     self._send(destination, wire)
-                for event in effects.events:
-                    self.deliveries.hear(event)
+                if effects.events:
+                    self.deliveries.take(effects.events)
             self.agreement.review()
             if not self._local:
                 break
@@ -266,8 +290,7 @@ class Membership:
 
     @property
     def deadline(self) -> float | None:
-        deadlines = [self.port.timers.deadline, None if self.endpoint is None else self.endpoint.deadline]
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return earlier(self.port.timers.deadline, None if self.endpoint is None else self.endpoint.deadline)
 
     # -- frames to others, and to itself ---------------------------------------------------------------------------------------
 
@@ -343,6 +366,8 @@ class Membership:
                 cut=starts if frame.sides else None,
                 on_accept=self._on_accept,
             )
+            if not self.reading:
+                self.endpoint.stop_reading(port.now)
             self.deliveries.hear(Installed(view, None, sides))
             self.joining.end()
         else:
@@ -499,14 +524,21 @@ class Membership:
         return c.GroupInfo(self.group, self.description, self.port.options, self.agreement.view_id, seats, tuple(self.left)[-ABSENT_LIMIT:])
 
     def stats(self) -> dict[str, object]:
-        """Counters and gauges, plain values."""
+        """Counters and gauges, plain values in one flat dictionary: those of the endpoint, the history and synchronisation, and of the
+        membership itself. `drops` has everything that was dropped, by reason."""
         inside = {} if self.endpoint is None else self.endpoint.stats()
+        drops = self.port.drops if self.endpoint is None else self.port.drops + self.endpoint.context.drops
         return {
             **inside,
-            "drops": {**inside.get("drops", {}), **dict(sorted(self.port.drops.items()))},  # type: ignore[dict-item]
+            **self.past.stats(),
+            **self.sync.stats(),
+            "drops": dict(sorted(drops.items())),
             "members": 0 if self.port.view is None else len(self.port.view.members),
             "stable": self.stable,
             "synchronised": self.synchronised,
+            "reading": self.reading,
+            "unsent": self.unsent,
+            "private_under_way": self.private.under_way,
             "suspects": list(self.coordinator.suspects),
             "absent": list(self.absent),
         }

@@ -14,8 +14,10 @@ from antiphon.model import codec
 from antiphon.model.events import Event
 from antiphon.model.ids import Address, GroupId, MemberId
 from antiphon.model.options import GroupOptions, Settings
-from antiphon.model.view import View
+from antiphon.model.view import MEMBER_LIMIT, View
 from antiphon.protocol.timers import Timer, Timers
+
+_ADDRESSES_LIMIT = 4 * MEMBER_LIMIT
 
 
 class Port:
@@ -29,7 +31,8 @@ class Port:
         self.view: View | None = None
         """The installed view; None before the first."""
         self.address_by_member: dict[MemberId, Address] = {}
-        """Where the members of the view are, and those who take part in a change."""
+        """Where the members of the view are, and those who take part in a change; of those who took part in others that came to nothing,
+        too, but no more than `_ADDRESSES_LIMIT` in all."""
         self.sends: list[tuple[tuple[Address, ...] | None, bytes]] = []
         """Frames with where they go; None is everywhere."""
         self.events: list[Event] = []
@@ -45,6 +48,13 @@ class Port:
         """Sends a frame to these members, as far as it is known where they are."""
         addresses = tuple(self.address_by_member[member] for member in members if member != self.me and member in self.address_by_member)
         self.send_to(addresses, codec.encode(frame))
+
+    def learn(self, seats: dict[MemberId, Address]) -> None:
+        """These take part in a change."""
+        self.address_by_member |= seats
+        if len(self.address_by_member) > _ADDRESSES_LIMIT:
+            needed = {*(self.view.members if self.view is not None else ()), *seats}
+            self.address_by_member = {member: address for member, address in self.address_by_member.items() if member in needed}
 
     def broadcast(self, frame: codec.Frame) -> None:
         """Sends a frame to every other member of the view."""

@@ -1,20 +1,25 @@
 """How the sides of a group find each other again.
 
 A side remembers the members it lost, and where they were. Its coordinator sends them a beacon, ever less often (`seek_s`, doubled up to
-`seek_max_s`), and never stops; groups that are found by name alone also send a short one to everyone. Whoever gets the beacon of another
-side passes it to its own coordinator. Of two coordinators the one with the larger view id proposes a view of both; the other answers with
-a beacon of its own, so that it does. View ids are unique, so this does not depend on addresses or names.
+`seek_max_s`), and never stops; groups that are found by name alone also send a short one to everyone, and to the contacts that were asked
+for the group before it was founded. Whoever gets the beacon of another side passes it to its own coordinator. Of two coordinators the one
+with the larger view id proposes a view of both; the other answers with a beacon of its own, so that it does. View ids are unique, so this
+does not depend on addresses or names.
+
+A side of one member whose application does not read stays away until it does: to come together would bring it what it does not take, over
+and over if it is put out for that each time.
 
 Keeps at most `ABSENT_LIMIT` lost members, the latest. Sends nothing while nobody is missing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from antiphon.model import codec
 from antiphon.model.control import Beacon, Gone
-from antiphon.model.ids import Address
+from antiphon.model.ids import Address, MemberId
 from antiphon.protocol.timers import Timer
 
 if TYPE_CHECKING:
@@ -42,11 +47,18 @@ class Seeker:
         member = self._member
         self._interval = min(self._interval * 2, self._port.settings.seek_max_s)
         if not member.departed:
-            if member.coordinator.leads:
+            if member.coordinator.leads and not self._stays_away():
                 self._send_beacon(tuple(dict.fromkeys((*member.absent.values(), *self._unheard()))))
                 if member.public:  # others may have founded the same group without knowing of this side
-                    self._port.announce(codec.encode(self._announcement()))
+                    announcement = codec.encode(self._announcement())
+                    self._port.announce(announcement)
+                    self._port.send_to(member.contacts, announcement)
             self._seek_later()
+
+    def _stays_away(self, others: Collection[MemberId] = ()) -> bool:
+        """Whether this side, without those of `others`, is one member that does not read."""
+        member = self._member
+        return not member.reading and all(who == member.me or who in others for who, _ in member.coordinator.seats())
 
     def _unheard(self) -> list[Address]:
         """Members of the view that are suspected: where no majority is left no view is made without them, but they may be near."""
@@ -76,10 +88,12 @@ class Seeker:
             # A member of this view that was not heard for a while, and those it can reach.
             if frame.member in coordinator.suspects:
                 self._member.detector.heard[frame.member] = port.now
-        elif not frame.whole:
-            if coordinator.leads:
-                self._send_beacon((source,))
+        elif self._stays_away(dict(frame.seats)):
+            port.drops["reader_paused"] += 1
+        elif not frame.whole and coordinator.leads:
+            self._send_beacon((dict(frame.seats).get(frame.member, source),))
         elif not coordinator.leads:
+            # Also an announcement: where there is no broadcast it reaches the seeds alone.
             if source not in port.address_by_member.values() or frame.member not in view:
                 port.send((coordinator.first(),), frame)
         elif frame.view < self._member.agreement.view_id and not frame.looking:

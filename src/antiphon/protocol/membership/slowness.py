@@ -42,7 +42,9 @@ class Slowness:
         if endpoint is None or self._member.departed:
             return
         slowest: tuple[MemberId, int] | None = None
-        if isinstance(endpoint.multicast, Reliable) and not endpoint.context.flushing and endpoint.credit <= 0:
+        # A member whose own application does not read waits for that, and for nobody else.
+        waits = self._member.reading and not endpoint.context.flushing and endpoint.credit <= 0
+        if waits and isinstance(endpoint.multicast, Reliable):
             who, lag = endpoint.multicast.stability.slowest()
             slowest = (who, lag) if lag > 0 and who != self._port.me else None
         if slowest is None or slowest[0] != self._waits_for or slowest[1] < self._lag:

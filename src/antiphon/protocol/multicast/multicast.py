@@ -2,7 +2,8 @@
 
 A multicast knows its streams, one per sender; `Stream` remembers what arrived. Subclasses say where frames go (`targets`) and what
 is kept for repairs. Which received frames are taken depends on two things that `_choose_handlers` looks at: whether the view is ending
-(`freeze`, then `aim`), and whether this member is catching up (`hold`). In between, the usual handlers know of neither.
+(`freeze`, then `aim`), whether this member is catching up (`hold`), and whether its application takes what is delivered (`read`). In
+between, the usual handlers know of none of these.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Multicast(ABC):
         self.frozen = self.aimed = False
         """Whether the view is ending; and whether it was said what must be here then."""
         self.held: Hold | None = None
+        self.reading = True
+        """Whether the application takes what is delivered."""
         self.data: dict[MemberId, Stream] = {
             member: Stream(rank, member, context.cut.get(member, 0)) for rank, member in enumerate(context.view.members)
         }
@@ -74,6 +77,8 @@ class Multicast(ABC):
             self.handlers |= dict.fromkeys((Batch, Fragment, Record), self.receive_aimed if self.aimed else self.receive_flushing)
         elif self.held is not None:
             self.handlers |= dict.fromkeys((Batch, Fragment), self.receive_held)
+        elif not self.reading:
+            self.handlers |= dict.fromkeys((Batch, Fragment, Record), self.receive_unread)
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
@@ -143,6 +148,10 @@ class Multicast(ABC):
             self.drops["no_room"] += 1
         else:
             self.usual[type(frame)](frame, wire, source)
+
+    def receive_unread(self, frame: Batch | Fragment | Record, wire: bytes, source: MemberId | None) -> None:
+        """The application does not take what is delivered: nothing more is taken of others, so that they slow down."""
+        self.drops["reader_paused"] += 1
 
     def adopt(self, sent_at: float) -> None:
         """Keeps the own clock ahead of what was received."""
@@ -274,6 +283,20 @@ class Multicast(ABC):
     def _abandon_parts(self, stream: Stream) -> None:
         for number in list(stream.parts):
             self.drops["abandoned_fragment"] += stream.drop_parts(number)
+
+    # -- the reader ------------------------------------------------------------------------------------------------------------
+
+    @property
+    def resting(self) -> bool:
+        """Whether nothing is taken because nobody reads. What the end of a view or catching up needs is taken all the same, or everyone
+        would wait for this member's application: it is no more than the windows let be under way."""
+        return not self.reading and not self.frozen and self.held is None
+
+    def read(self, reading: bool) -> None:
+        """Whether the application takes what is delivered, from now on."""
+        if self.reading != reading:
+            self.reading = reading
+            self._choose_handlers()
 
     # -- catching up -----------------------------------------------------------------------------------------------------------
 

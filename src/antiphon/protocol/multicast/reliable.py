@@ -45,6 +45,10 @@ class Reliable(Multicast):
     def usual_handlers(self) -> dict[type, Handler]:
         return super().usual_handlers() | {Record: self.receive_record, Digest: self.receive_digest, Nack: self.receive_nack}
 
+    def _choose_handlers(self) -> None:
+        super()._choose_handlers()
+        self.repair.rest(self.resting)
+
     def _number_streams(self) -> list[Stream]:
         """All streams of the view, by index: data by rank, then records by rank."""
         data = list(self.data.values())
@@ -225,6 +229,14 @@ class Reliable(Multicast):
         else:
             self.usual[type(frame)](frame, wire, source)
 
+    def receive_unread(self, frame: Batch | Fragment | Record, wire: bytes, source: MemberId | None) -> None:
+        super().receive_unread(frame, wire, source)
+        stream = (self.record_streams if type(frame) is Record else self.data).get(frame.sender)
+        if stream is not None and stream.sender != self.me:
+            # That it exists is remembered, as of a digest: it is asked for when the application reads again.
+            last = frame.first if type(frame) is Fragment else frame.last  # type: ignore[union-attr]
+            stream.known = max(stream.known, min(last, stream.high + self.reach(stream)))
+
     def receive_nack(self, nack: Nack, wire: bytes, source: MemberId | None) -> None:
         if self._is_its_own(nack, source):
             if nack.wants or nack.parts:
@@ -351,6 +363,8 @@ class Reliable(Multicast):
         return self.reach(stream) - (stream.high - self.stability.lowest(stream))
 
     def want(self, ids: Iterable[MessageId]) -> None:
+        if self.resting:
+            return
         starved: list[tuple[Stream, int]] = []
         for sender, seqno in ids:
             stream = self.data.get(sender)

@@ -37,6 +37,7 @@ class Repair:
         """How long an answer takes to come, smoothed."""
         self._timer: Timer | None = None
         self._answer_timer: Timer | None = None
+        self._resting = False
         self.on_view(streams)
 
     def on_view(self, streams: list[Stream]) -> None:
@@ -51,18 +52,31 @@ class Repair:
     def freeze(self) -> None:
         """Asks for nothing more until the next view: what would come is not taken. Goes on answering."""
         self._frozen = True
-        for stream in self._gapped.values():
-            stream.attempt = 0
-        self._gapped.clear()
+        self._forget_gaps()
+
+    def rest(self, resting: bool) -> None:
+        """While nothing would be taken, nothing is asked for; afterwards what is missing, at once."""
+        if resting and not self._resting:
+            self._forget_gaps()
+        elif self._resting and not resting:
+            self._resting = False
+            for stream in self.streams:
+                self.note_gap(stream, 0.0)
+        self._resting = resting
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
-    def note_gap(self, stream: Stream) -> None:
-        """Something of the stream is missing, at least for now."""
-        if stream.index not in self._gapped and stream.high < stream.known and not self._frozen:
+    def note_gap(self, stream: Stream, patience: float = 1.0) -> None:
+        """Something of the stream is missing, at least for now: it is asked for when `patience` times the usual pause is over."""
+        if stream.index not in self._gapped and stream.high < stream.known and not self._frozen and not self._resting:
             self._gapped[stream.index] = stream
             stream.attempt = 0
-            self._ask_at(stream, self.settings.nack_s * self.context.rng.uniform(0.5, 1.5))
+            self._ask_at(stream, patience * self.settings.nack_s * self.context.rng.uniform(0.5, 1.5))
+
+    def _forget_gaps(self) -> None:
+        for stream in self._gapped.values():
+            stream.attempt = 0
+        self._gapped.clear()
 
     def progress(self, stream: Stream) -> None:
         """The first thing missing of the stream, which had been asked for, is here: learns how long that takes, asks for the rest soon."""

@@ -52,7 +52,7 @@ class Answerer:
     def __init__(self, port: Port, history: History) -> None:
         self.port, self.history = port, history
         self.busy = self.hollow = False
-        """Whether this member is itself catching up, and whether it has not yet caught up since it came."""
+        """Whether this member is itself catching up, and whether it has come for the last messages and has not yet caught up since."""
         self.answers_sent = self.answers_suppressed = 0
         self._sides: tuple[Side, ...] = ()
         self._side_by_member: dict[MemberId, int] = {}
@@ -139,8 +139,8 @@ class Answerer:
             self.answers_suppressed += 1
             return
         if question.wants.kind == "last" and self.busy and not self.hollow:
-            # Only who has everything can tell which messages are the last. Who has just come itself gives what it has, its own at most:
-            # two of these would put each other off for ever.
+            # Only who has everything can tell which messages are the last. Who has come for the last ones itself gives what it has: two
+            # of these would put each other off for ever. Who came for all is put off by nobody, and may have half of them by now.
             answer = Answer(more=True)
         else:
             answer = gather(self.history, question, plan.heard.given, port.settings.chunk_bytes)

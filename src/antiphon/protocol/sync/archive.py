@@ -94,11 +94,11 @@ class Archive:
             while (outcome := oldest.oldest()) is not None:
                 self._forget_from(outcome, 0, 0)
 
-    def write(self, pieces: Sequence[Piece]) -> None:
-        """Enters what was delivered in the current epoch."""
+    def write(self, pieces: Sequence[Piece], sizes: Sequence[int]) -> None:
+        """Enters what was delivered in the current epoch, pieces of so many payload bytes each."""
         chapter = self.current
         assert chapter is not None, "something was delivered before the first view, or between two: begin an epoch first"
-        self._keep(chapter, OPEN, pieces)
+        self._keep(chapter, OPEN, pieces, sizes)
         self._forget()
 
     def enter(self, epoch: int, kept: Batch | Stub, news: Sequence[tuple[int, int]]) -> None:
@@ -153,9 +153,9 @@ class Archive:
         self.entered += self.messages - before
         self._first = min(self._first, bisect_left(self._ids, chapter.epoch.id))
 
-    def _keep(self, chapter: Chapter, following: int, pieces: Sequence[Piece]) -> None:
+    def _keep(self, chapter: Chapter, following: int, pieces: Sequence[Piece], sizes: Sequence[int] | None = None) -> None:
         if pieces:
-            messages, size = chapter.outcome(following).extend(pieces)
+            messages, size = chapter.outcome(following).extend(pieces, [*map(bytes_of, pieces)] if sizes is None else sizes)
             chapter.changed = True
             self.messages += messages
             self.bytes += size

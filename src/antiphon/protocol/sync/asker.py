@@ -6,7 +6,8 @@ silent for sixteen questions, or says nothing new for 256, it is given up, for t
 
 What nobody keeps any more (`losses`) is told to the application as a Gap.
 
-Keeps the latest question of every member of the view, and up to sixteen answers on their way in, each within four chunks.
+Keeps the latest question of every member of the view, up to sixteen answers on their way in, each within four chunks, and the names of as
+many that were of no use.
 """
 
 from __future__ import annotations
@@ -63,6 +64,9 @@ class Asker:
         """Whether this member's own question is under way, and not another's that serves as well."""
         self._question_by_member: dict[MemberId, Question] = {}
         self._incoming: dict[tuple[MemberId, MemberId, int], Incoming] = {}
+        self._unusable: dict[tuple[MemberId, MemberId, int], None] = {}
+        """Answers that could not be taken, the latest. Their other parts would make this member fetch the whole again, and again in vain,
+        and put its next question off for ever."""
         self._losses = Losses(self.port.me, self.history)
         self._leaps = Leaps(self.history)
         self._noticed: set[MemberId] = set()
@@ -145,7 +149,7 @@ class Asker:
         key = (frame.member, frame.asker, frame.number)
         incoming = self._incoming.get(key)
         if incoming is None:
-            if not self._open or frame.member not in self._side_by_member or not self._useful(frame):
+            if not self._open or frame.member not in self._side_by_member or key in self._unusable or not self._useful(frame):
                 return
             if len(self._incoming) >= _INCOMING_LIMIT:
                 del self._incoming[next(iter(self._incoming))]
@@ -181,6 +185,9 @@ class Asker:
             del self._incoming[key]
             if progress is Progress.BROKEN:
                 self.port.drops["unusable_answer"] += 1
+                self._unusable[key] = None
+                if len(self._unusable) > _INCOMING_LIMIT:
+                    del self._unusable[next(iter(self._unusable))]
             else:
                 self._ended(incoming)
         elif self._open:

@@ -6,7 +6,8 @@ everything its sender had accepted before, this extends happened-before, and wit
 
 In total order the messages of an epoch come as they were delivered. When a partition ends an epoch differently on its sides, each end
 is an *outcome*, named by the view that followed; the larger view's comes first, then that of the smaller id, and what is in several
-counts where it is first. When the beginning of one of several outcomes is forgotten somewhere, that member goes by time there.
+counts where it is first. When the beginning of one of several outcomes is forgotten somewhere, that member goes by time there. Where only a
+majority goes on and what is delivered is safe, an epoch has one outcome, named by itself: who was stopped knows a beginning of it.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from antiphon.model.control import Epoch
 from antiphon.model.frames import Batch
 from antiphon.protocol.sync.canonical import Piece, Shelf, by_outcome, by_time
 
+_SMALL_BYTES = 256
 OPEN = 0
 """The outcome of an epoch that has not ended; in orders other than total the only one there is."""
 
@@ -34,9 +35,8 @@ class Outcome:
         """How many messages of the outcome have come by here; the next one has this position."""
         return self._known
 
-    def extend(self, pieces: Sequence[Piece]) -> tuple[int, int]:
-        """Adds pieces; says how many messages and bytes that is."""
-        sizes = [*map(bytes_of, pieces)]
+    def extend(self, pieces: Sequence[Piece], sizes: Sequence[int]) -> tuple[int, int]:
+        """Adds pieces, each of so many payload bytes; says how many messages and bytes that is."""
         messages = sum([high - low for _, low, high in pieces]) + len(pieces)
         self.pieces.extend(pieces)
         self.sizes.extend(sizes)
@@ -125,4 +125,5 @@ def bytes_of(piece: Piece) -> int:
     payloads = batch.payloads
     if high - low + 1 < len(payloads):
         payloads = payloads[low - batch.first : high - batch.first + 1]
-    return sum(map(len, payloads))
+    # Small payloads are copied in half the time that it takes to ask each for its length.
+    return len(b"".join(payloads)) if len(payloads[0]) <= _SMALL_BYTES else sum(map(len, payloads))

@@ -101,13 +101,14 @@ class Incoming:
         # Even an answer without items: its end is the end only for those who have what the others gave.
         if self.given and not self.lost and not self.given.within(history.before()):
             return Progress.BLOCKED
+        # What is not wanted first: who wants only a part of the past is told an outcome from beyond its beginning.
+        if not skipped.within(history.before()):
+            history.skip(frame.skipped)
+            self.news = True
         if history.total and any(self._refuses(place) for place in frame.places):
             return Progress.BROKEN
         if frame.epochs:
             history.learn(frame.epochs)
-        if not skipped.within(history.before()):
-            history.skip(frame.skipped)
-            self.news = True
         places = [list(place) for place in frame.places]
         entered = history.entered
         for item in frame.items:

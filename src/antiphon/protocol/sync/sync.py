@@ -67,7 +67,7 @@ class Sync:
         mine = self._side_by_member.get(self.port.me)
         needed = sides if needed is None else needed
         wanted = tuple(index for index, side in enumerate(sides) if side.view and index != mine and side in needed)
-        if mine is None or not sides[mine].view:
+        if self._asker.wants.kind == "last" and (mine is None or not sides[mine].view):
             self._answerer.hollow = True
         self.active = self._unfinished = self._answerer.busy = True
         self._asker.begin(sides, self._side_by_member, wanted)
@@ -125,9 +125,8 @@ class Sync:
     def stats(self) -> dict[str, object]:
         """Counters, plain values."""
         return {
-            "synchronising": self.active,
-            "questions": self._asker.questions_sent,
-            "answers": self._answerer.answers_sent,
-            "answers_suppressed": self._answerer.answers_suppressed,
+            "sync_questions": self._asker.questions_sent,
+            "sync_answers": self._answerer.answers_sent,
+            "sync_answers_suppressed": self._answerer.answers_suppressed,
             "recovered": self._asker.recovered,
         }

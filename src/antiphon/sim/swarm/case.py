@@ -21,9 +21,9 @@ KINDS = ("views", "nodes")
 FAULTS = ("loss", "duplication", "reordering", "crash", "slow", "cut", "pause")
 """Frames are lost, doubled, or late; a member dies; a member takes long for every frame; nothing passes from one member to another
 for a while; a member stands still for a while. A new fault goes to the end, so that the mixes of old seeds keep what they had."""
-NODE_FAULTS = (*FAULTS, "skew", "restart", "partition", "flapping", "churn")
+NODE_FAULTS = (*FAULTS, "skew", "restart", "partition", "flapping", "churn", "reader")
 """What else can happen to nodes: clocks go wrong; who crashed comes back as somebody new; the network falls into parts; a part of it comes
-and goes; nodes leave, and others come."""
+and goes; nodes leave, and others come; an application does not take what is delivered to it."""
 MIX = "mix"
 """A random choice of the faults, another one for each seed."""
 

@@ -27,8 +27,9 @@ Links = tuple[tuple[str, str], ...]
 
 class Act(Struct, frozen=True, kw_only=True):
     """Something that happens. `crash`, `restart`, `pause`, `resume`, `leave` and `join` befall the node `who`; `slow` lets it take
-    `seconds` per frame; `fail` loses most of what it sends; `strike` crashes whoever coordinates the view of `who` then; `cut` lets nothing
-    through `links` until `mend` does, however many cuts there are."""
+    `seconds` per frame; from `unread` to `read` its application does not take what is delivered; `fail` loses most of what it sends;
+    `strike` crashes whoever coordinates the view of `who` then; `cut` lets nothing through `links` until `mend` does, however many cuts
+    there are."""
 
     at: float
     verb: str
@@ -151,6 +152,12 @@ def _acts(case: Case, names: tuple[str, ...], late: tuple[str, ...], span_s: flo
     if "slow" in faults:
         rng = draw(case, "slow")
         acts.append(Act(at=0.0, verb="slow", who=rng.choice(names), seconds=rng.uniform(0.0005, 0.006)))
+    if "reader" in faults:
+        rng = draw(case, "reader")
+        for name in rng.sample(names, rng.randint(1, min(3, len(names)))):
+            at = span_s * rng.uniform(0.0, 1.0)
+            acts.append(Act(at=at, verb="unread", who=name))
+            acts.append(Act(at=at + rng.choice((0.05, 0.5, 1.0, 4.0)), verb="read", who=name))
     if "cut" in faults:
         acts += _cuts(draw(case, "cut"), names, span_s)
     if "partition" in faults:

@@ -135,6 +135,8 @@ class Play:
             self._resume(who)
         elif act.verb == "slow":
             world.slow(who, act.seconds)
+        elif act.verb in ("unread", "read"):
+            self._read(who, act.verb == "read")
         elif act.verb == "leave" and not world.paused(who) and world.is_member(who, GROUP):
             self._losses += 1
             self._leaving.add(who)
@@ -144,6 +146,11 @@ class Play:
         self.world.resume(who)
         if self.chatter is not None:
             self.chatter.say(who, 0)  # what it was to say in the meantime
+
+    def _read(self, who: str, reading: bool) -> None:
+        """The application of a node takes what is delivered, or does not; one that stands still cannot do either."""
+        if self.world.is_member(who, GROUP) and not self.world.paused(who):
+            (self.world.resume_reader if reading else self.world.pause_reader)(who, GROUP)
 
     def _crash(self, who: str) -> None:
         self._losses += 1
@@ -201,6 +208,7 @@ class Play:
             if world.started(name) and world.alive(name):
                 world.slow(name, 0.0)
                 self._resume(name)
+                self._read(name, True)
 
     def _find_together(self) -> str:
         """Runs until the members have found together and nobody has anything left to say; says what is missing if they do not."""

@@ -1,0 +1,1 @@
+"""What `fuzz_node.py` throws at a node, and how."""

@@ -1,0 +1,465 @@
+"""A group, as one of its members sees it: send to it, read it, see who is in it.
+
+`send` returns when the message is accepted: from then on the promises of the group hold for it (`docs/guarantees.md`). When there is no
+credit it waits, so a fast sender goes at the pace of the slowest reader. Reading is one stream, in the order that the group promises,
+shared by all who iterate here: each message is read once. Who does not read holds the others up.
+
+Every call may be cancelled at any time: a send that was cancelled was not accepted, and what was not read is read by the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from antiphon.api.inbox import Inbox
+from antiphon.api.line import Line
+from antiphon.api.message import Letter, Message, MessageBatch, MessageIds, messages
+from antiphon.api.payload import PayloadCodec
+from antiphon.api.questions import Question, Questions
+from antiphon.api.reading import Reading
+from antiphon.api.streams import Feed, Stream, ViewChange
+from antiphon.errors import AntiphonError, InvalidOption, JoinFailed, NoQuorum, NotInGroup, TimedOut, UsageError, WouldBlock
+from antiphon.model.events import (
+    Departed,
+    Gap,
+    Installed,
+    NoMajority,
+    Orphaned,
+    PrivateMessage,
+    Recovered,
+    Stabilised,
+    StateArrived,
+    StateWanted,
+    Synchronised,
+    Undelivered,
+    Why,
+    Writable,
+)
+from antiphon.model.frames import Batch
+from antiphon.model.ids import GroupId, MemberId, MessageId, name_of
+from antiphon.model.options import GroupOptions
+from antiphon.model.view import View
+
+if TYPE_CHECKING:
+    from antiphon.api.node import Node
+
+State: TypeAlias = Callable[[], bytes]
+GroupEvent: TypeAlias = MessageBatch | ViewChange | Gap | Undelivered | NoMajority | Synchronised | Stabilised
+_PLAIN = frozenset((Gap, Undelivered, NoMajority, Synchronised, Stabilised))
+_ANSWER_S = 5.0
+
+T = TypeVar("T")
+
+
+class Group:
+    def __init__(self, node: Node, id: GroupId, codec: PayloadCodec | None, state: State | None) -> None:
+        """Made by `Node.create` and `Node.join`."""
+        self._node, self.id = node, id
+        self.state: bytes | None = None
+        """The application's state that this member was given when it joined with `history="state"`."""
+        self._codec = codec
+        self._decode = None if self._codec is None else self._codec.decode
+        self._give_state = state
+        settings = node.settings
+        self._inbox = Inbox(
+            settings.inbox_messages, settings.inbox_bytes, lambda: node.pause(self), lambda: node.resume(self)
+        )
+        self._views: Feed[ViewChange] = Feed()
+        self._view: View | None = None
+        self._line = Line()
+        """Sends to the group that wait for credit."""
+        self._line_by_receiver: dict[MemberId | None, Line] = {}
+        """Private ones, by whom they are for; None: questions to all."""
+        self._questions = Questions()
+        self._delivered = self._letters = self._installed = 0
+        """Messages, private ones, and views: counted when they come, read or not."""
+        self._departed: Departed | None = None
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._caught_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for future in (self._ready, self._caught_up, self._left):
+            future.add_done_callback(_look_at)
+        membership = node.core.memberships[id]
+        self.me: MemberId = membership.me
+        self.options: GroupOptions = membership.port.options
+        self._membership = membership
+
+    # -- who is in it ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return name_of(self.id)
+
+    @property
+    def view(self) -> View:
+        """Who is in the group now, as far as this member knows."""
+        if self._view is None:
+            raise self._gone()
+        return self._view
+
+    def views(self) -> Stream[ViewChange]:
+        """The changes of the view from now on, each listener its own stream. To see them between the messages, read `events`."""
+        return self._views.listen()
+
+    # -- sending ---------------------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        data: Any,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        *,
+        to: MemberId | None = None,
+        timeout: float | None = None,
+    ) -> MessageId:
+        """Sends to the group, or to one member alone; returns when the message is accepted. Raises TimedOut when there was no credit for
+        so long, and then the message was not accepted."""
+        if to is not None:
+            if reply_to is not None or after:
+                raise UsageError("a message to one member answers nothing in the group: leave out reply_to and after, or leave out to")
+            payload = self._encode(data)
+            number = await self._privately(to, lambda: self._node.submit_to(self.id, to, payload), timeout)
+            return MessageId(self.me, number)
+        payload = self._encode(data)
+        if self._node.crowded:
+            await self._breathe()
+        if not self._line.length:
+            try:
+                return self._node.submit(self.id, payload, reply_to, after)
+            except (WouldBlock, NoQuorum):
+                pass
+        return await self._when_writable(self._line, lambda: self._node.submit(self.id, payload, reply_to, after), timeout)
+
+    def try_send(self, data: Any, reply_to: MessageId | None = None, after: Sequence[MessageId] = ()) -> MessageId:
+        """Sends at once, or raises WouldBlock, or NoQuorum in a minority."""
+        if self._line.length:
+            raise WouldBlock("others wait to send before this: await send")
+        return self._node.submit(self.id, self._encode(data), reply_to, after)
+
+    async def send_many(self, data: Sequence[Any], *, timeout: float | None = None) -> MessageIds:
+        """Sends these in order, as few batches, and returns their ids when all are accepted. Raises TimedOut, with how many were
+        `accepted`, when there was no credit for so long (NoQuorum if none was, for want of a majority). When it is cancelled, the first
+        of them may have been accepted."""
+        if self._departed is not None:
+            raise self._gone()
+        payloads: Sequence[bytes] = data if self._codec is None else [self._codec.encode(one) for one in data]
+        ids = MessageIds(self.me)
+
+        def submit() -> None:
+            # Refused in the middle, it keeps its place in the line: nothing of this member comes between.
+            while (accepted := len(ids)) < len(payloads):
+                ids.add(*self._node.submit_many(self.id, payloads[accepted:] if accepted else payloads))
+
+        if self._node.crowded:
+            await self._breathe()
+        if not self._line.length:
+            try:
+                submit()
+            except (WouldBlock, NoQuorum):
+                pass
+            else:
+                return ids
+        try:
+            await self._when_writable(self._line, submit, timeout)
+        except TimedOut as error:
+            error.accepted = len(ids)
+            raise
+        except NoQuorum as error:
+            if ids:
+                raise TimedOut(str(error), len(ids)) from None
+            raise
+        return ids
+
+    async def ask(self, data: Any, to: MemberId | None = None, *, timeout: float = _ANSWER_S) -> Any:
+        """Asks one member and returns its reply, or all others and returns the replies by member: of those who replied in time. Raises
+        TimedOut when the one did not reply in time, NotAMember when it has gone."""
+        payload = self._encode(data)
+        deadline = self._node.now() + timeout
+
+        def submit() -> tuple[int, Question]:
+            number = self._node.ask(self.id, payload, to)
+            others = (member for member in self.view.members if member != self.me)
+            return number, self._questions.open(number, others if to is None else (to,))
+
+        number, question = await self._privately(to, submit, timeout)
+        try:
+            async with asyncio.timeout(max(deadline - self._node.now(), 0.0)):
+                await question.over
+        except TimeoutError:
+            if to is not None:
+                raise TimedOut(f"{name_of(to)} did not reply within {timeout:g} s") from None
+        finally:
+            self._questions.close(number)
+            self._node.close_question(self.id, number)
+        return question.replies if to is None else self._questions.only_reply(question, to)
+
+    async def _reply(self, to: MemberId, question: int, data: Any) -> None:
+        payload = self._encode(data)
+        await self._privately(to, lambda: self._node.reply(self.id, to, question, payload), None)
+
+    def _encode(self, data: Any) -> bytes:
+        if self._departed is not None:
+            raise self._gone()
+        if self._codec is not None:
+            return self._codec.encode(data)
+        if type(data) is not bytes:
+            if isinstance(data, bytearray | memoryview):
+                return bytes(data)
+            hint = "encode it" if isinstance(data, str) else "give the group a type: join(…, type=…)"
+            raise InvalidOption("data", f"{type(data).__name__}", f"this group carries bytes: {hint}")
+        return data
+
+    async def _breathe(self) -> None:
+        """Lets the turn happen that sends what was accepted. Before the next is accepted, never after: a call that is cancelled must not
+        have sent anything."""
+        await asyncio.sleep(0)
+        if self._departed is not None:
+            raise self._gone()
+
+    async def _privately(self, to: MemberId | None, attempt: Callable[[], T], timeout: float | None) -> T:
+        line = self._line_by_receiver.setdefault(to, Line())
+        try:
+            return await self._when_writable(line, attempt, timeout)
+        finally:
+            if not line.length:
+                self._line_by_receiver.pop(to, None)
+
+    async def _when_writable(self, line: Line, attempt: Callable[[], T], timeout: float | None) -> T:
+        """Makes the attempt when those who came before are through, until it is not refused."""
+
+        def attempt_here() -> T:
+            if self._departed is not None:
+                raise self._gone()
+            return attempt()
+
+        try:
+            async with asyncio.timeout(timeout):
+                return await line.through(attempt_here)
+        except TimeoutError:
+            few = self._membership.short
+            if few is not None and line is self._line:
+                raise NoQuorum(*few) from None
+            unread = len(self._inbox)
+            hint = f"; {unread:,} deliveries are not read here: read the group, or others wait for you" if self._inbox.full else ""
+            raise TimedOut(f"nothing could be sent to {self.name} for {timeout:g} s{hint}") from None
+
+    def _wake_senders(self) -> None:
+        for line in (self._line, *self._line_by_receiver.values()):
+            line.wake()
+
+    # -- reading ---------------------------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> Reading[Message | Letter]:
+        """Message by message. Ends when this member has left."""
+        return Reading(self._read_message)
+
+    def batches(self) -> Reading[MessageBatch]:
+        """The same, as the batches they came in: much cheaper per message."""
+        return Reading(self._read_batch)
+
+    def events(self) -> Reading[GroupEvent]:
+        """Everything that happens, in the order that the group promises: messages, view changes, gaps, letters that did not arrive."""
+        return Reading(self._read_event)
+
+    async def _read_message(self) -> Message | Letter:
+        inbox = self._inbox
+        while not inbox.left:
+            if not await inbox.wait():
+                raise StopAsyncIteration
+            if not inbox.left:  # somebody else may have opened a batch while this reader waited
+                batch = self._take_event()
+                if type(batch) is MessageBatch:
+                    inbox.open(iter(batch), len(batch))
+        inbox.left -= 1
+        return next(inbox.opened)  # type: ignore[no-any-return]
+
+    async def _read_batch(self) -> MessageBatch:
+        while True:
+            event = await self._read_event()
+            if type(event) is MessageBatch:
+                return event
+
+    async def _read_event(self) -> GroupEvent:
+        inbox = self._inbox
+        while await inbox.wait():
+            event = self._rest_of_opened() if inbox.left else self._take_event()
+            if event is not None:
+                return event
+        raise StopAsyncIteration
+
+    def history(self) -> list[Message]:
+        """Everything that is kept, in one order that is the same at all members that keep the same."""
+        kept = self._membership.history()
+        return [message for batch, low, high in kept for message in messages(batch, low, high, self._decode)]
+
+    def _rest_of_opened(self) -> MessageBatch:
+        """What is left of the batch that is read message by message."""
+        inbox = self._inbox
+        rest, inbox.left = list(inbox.opened), 0
+        first, last = rest[0], rest[-1]
+        if isinstance(first, Letter):
+            return _letter(first)
+        return MessageBatch(first.batch, first.seqno, last.seqno, self._decode, first.lost, first.recovered)
+
+    def _take_event(self) -> GroupEvent | None:
+        """The next entry; None when it was no affair of the reader's."""
+        return self._as_read(self._inbox.take())
+
+    def _as_read(self, event: Any) -> GroupEvent | None:
+        """What the reader sees of an entry that was taken; None: nothing."""
+        kind, decode = type(event), self._decode
+        if kind is tuple:
+            batch, low, high = event
+            return MessageBatch(batch, low, high, decode)
+        if kind is Recovered:
+            return MessageBatch(event.batch, event.low, event.high, decode, (), True)
+        if kind is Orphaned:
+            return MessageBatch(event.batch, event.seqno, event.seqno, decode, event.missing)
+        if kind is PrivateMessage:
+            data = event.data if decode is None else decode(event.data)
+            return _letter(Letter(event.sender, data, event.data, event.question, self._reply))
+        if kind is StateWanted:
+            # The reader has dealt with everything before this, and with nothing after it.
+            self._provide_state(event.snapshot)
+        elif kind is ViewChange or kind in _PLAIN:
+            return event  # type: ignore[no-any-return]
+        return None
+
+    def _provide_state(self, snapshot: int) -> None:
+        state = None if self._give_state is None else self._give_state()
+        if self._departed is None:
+            self._node.provide_state(self.id, snapshot, state)
+
+    # -- questions about it ----------------------------------------------------------------------------------------------------
+
+    def why(self, message: MessageId) -> Why:
+        """Where a message is, and what it waits for."""
+        if self._inbox.holds(*message):
+            return Why("delivered", "was delivered, and waits in the inbox until it is read")
+        endpoint = self._membership.endpoint
+        if endpoint is None:
+            raise self._gone()
+        return endpoint.why(message)
+
+    def stats(self) -> dict[str, object]:
+        """Counters and gauges, plain values; their names are in `docs/metrics.md`."""
+        return {
+            **self._membership.stats(),
+            "delivered": self._delivered,
+            "letters_delivered": self._letters,
+            "views_installed": self._installed,
+            "inbox_deliveries": len(self._inbox),
+            "inbox_messages": self._inbox.messages,
+            "inbox_bytes": self._inbox.bytes,
+            "sends_waiting": sum(line.length for line in (self._line, *self._line_by_receiver.values())),
+            "bad_payloads": 0 if self._codec is None else self._codec.bad,
+        }
+
+    # -- leaving ---------------------------------------------------------------------------------------------------------------
+
+    async def leave(self, *, timeout: float | None = None) -> int:
+        """Leaves the group; what was sent before is still delivered. Returns how many of the last messages may have reached nobody, 0
+        unless the network was broken. When it is cancelled, or raises TimedOut, this member still leaves."""
+        if self._departed is None:
+            self._node.leave(self.id)
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.shield(self._left)
+        except TimeoutError:
+            raise TimedOut(f"nobody has confirmed within {timeout:g} s that this member left {self.name}; it goes on leaving") from None
+        return 0 if self._departed is None else self._departed.unsaid
+
+    def __repr__(self) -> str:
+        return f"<group {self.name} at {name_of(self.me)}: {self._departed.reason if self._departed else self._view or 'joining'}>"
+
+    # -- what the node asks and tells ---------------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> asyncio.Future[None]:
+        """Done when this member is in a view; fails when it never will be."""
+        return self._ready
+
+    @property
+    def caught_up(self) -> asyncio.Future[None]:
+        """Done when this member has what it wanted of the past."""
+        return self._caught_up
+
+    @property
+    def departed(self) -> bool:
+        return self._departed is not None
+
+    def abandon(self, why: str) -> None:
+        """The node goes without waiting for the others."""
+        if self._departed is None:
+            self._depart(Departed(why, self._membership.sent - self._membership.delivered))
+
+    def take(self, event: Any) -> None:
+        """An event of the core, in its order."""
+        kind = type(event)
+        if kind is tuple:
+            self._delivered += event[2] - event[1] + 1
+            self._inbox.put(event)
+        elif kind is Recovered or kind is Orphaned:
+            self._delivered += event.high - event.low + 1 if kind is Recovered else 1
+            self._inbox.put(event)
+        elif kind is Writable:
+            self._wake_senders()
+        elif kind is Installed:
+            self._install(event)
+        elif kind is PrivateMessage and event.kind == "reply":
+            data = event.data if self._decode is None else self._decode(event.data)
+            self._questions.reply(event.question, event.sender, data)
+        elif kind is Undelivered and event.kind == "ask":
+            self._questions.lose(event.question, event.to)
+        elif kind is StateWanted and self._give_state is None:
+            self._node.provide_state(self.id, event.snapshot, None)
+        elif kind is StateArrived:
+            self.state = event.state
+        elif kind is Departed:
+            self._depart(event)
+        else:
+            if kind is Synchronised and not self._caught_up.done():
+                self._caught_up.set_result(None)
+            self._letters += kind is PrivateMessage
+            self._inbox.put(event)
+
+    def _install(self, event: Installed) -> None:
+        before = () if event.previous is None else event.previous.members
+        joined = tuple(member for member in event.view.members if member not in before)
+        left = tuple(member for member in before if member not in event.view)
+        change = ViewChange(event.view, event.previous, joined, left, event.sides)
+        self._view = event.view
+        self._installed += 1
+        self._inbox.put(change)
+        self._views.tell(change)
+        if not self._ready.done():
+            self._ready.set_result(None)
+
+    def _depart(self, event: Departed) -> None:
+        self._departed = event
+        error = self._gone()
+        for future in (self._ready, self._caught_up):
+            if not future.done():
+                future.set_exception(JoinFailed(self.id, event.reason))
+        if not self._left.done():
+            self._left.set_result(None)
+        self._questions.fail(error)
+        self._inbox.close()
+        self._views.end()
+        self._wake_senders()
+
+    def _gone(self) -> AntiphonError:
+        return NotInGroup(self.name, "it is not in a view yet" if self._departed is None else self._departed.reason)
+
+
+def _letter(letter: Letter) -> MessageBatch:
+    """A letter, among batches."""
+    return MessageBatch(Batch(GroupId(""), letter.sender, 0, 1, (letter.raw,)), 1, 1, letter=letter)
+
+
+def _look_at(future: asyncio.Future[None]) -> None:
+    """Nobody need wait for it: a failure that nobody asks about is not worth a warning."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,129 @@
+"""What was delivered and has not been read: the events of a group in their order, within bounds.
+
+Above `inbox_messages` or `inbox_bytes` the group is told (`on_full`), and again when half of it has been read (`on_room`): the core then
+takes no more from others, who wait for this reader. What is on its way at that moment still comes in.
+
+Keeps one entry per delivery. Cost: 0.2 µs per entry, and 20 ns per message while the reader lags.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from antiphon.model.events import Orphaned, PrivateMessage, Recovered
+
+
+class Inbox:
+    def __init__(self, messages: int, size: int, on_full: Callable[[], None], on_room: Callable[[], None]) -> None:
+        self.messages = self.bytes = 0
+        self.full = False
+        self.closed = False
+        """Whether nothing more will come."""
+        self.opened: Iterator[Any] = iter(())
+        self.left = 0
+        """What is left of the batch that is being read message by message, and how much."""
+        self._most_messages, self._most_bytes = messages, size
+        self._on_full, self._on_room = on_full, on_room
+        self._entries: deque[tuple[Any, int, int]] = deque()
+        self._readers: deque[asyncio.Future[None]] = deque()
+
+    def put(self, event: Any) -> None:
+        entries = self._entries
+        messages, size = _weight(event) if entries else (0, 0)  # a reader that keeps up pays nothing
+        entries.append((event, messages, size))
+        if messages:
+            self.messages += messages
+            self.bytes += size
+            if not self.full and (self.messages > self._most_messages or self.bytes > self._most_bytes):
+                self.full = True
+                self._on_full()
+        if self._readers:
+            self._wake()
+
+    def take(self) -> Any:
+        """The next event; None when there is none."""
+        if not self._entries:
+            return None
+        event, messages, size = self._entries.popleft()
+        if messages:
+            self.messages -= messages
+            self.bytes -= size
+        if self.full and 2 * self.messages <= self._most_messages and 2 * self.bytes <= self._most_bytes:
+            self.full = False
+            self._on_room()
+        return event
+
+    def open(self, messages: Iterator[Any], count: int) -> None:
+        """A batch is read message by message, by all who read."""
+        self.opened, self.left = messages, count
+        if count > 1 and self._readers:
+            self._wake()
+
+    async def wait(self) -> bool:
+        """Waits for an entry, or a message of an open batch; False when there will be none. Takes nothing, so that it may be cancelled at
+        any time."""
+        while not self._entries and not self.left:
+            if self.closed:
+                return False
+            reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._readers.append(reader)
+            try:
+                await reader
+            except asyncio.CancelledError:
+                if reader.cancelled():
+                    with suppress(ValueError):  # it may have been passed over in the meantime
+                        self._readers.remove(reader)
+                else:
+                    self._wake()  # it was this reader's turn, and is now another's
+                raise
+        if self._readers and len(self._entries) + self.left > 1:
+            self._wake()
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+        while self._readers:
+            self._wake()
+
+    def holds(self, sender: str, seqno: int) -> bool:
+        """Whether a message of the group waits to be read."""
+        for event, _, _ in self._entries:
+            batch, low, high = event if type(event) is tuple else _span(event)
+            if batch is not None and batch.sender == sender and low <= seqno <= high:
+                return True
+        return False
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _wake(self) -> None:
+        while self._readers:
+            reader = self._readers.popleft()
+            if not reader.done():
+                reader.set_result(None)
+                return
+
+
+def _span(event: Any) -> tuple[Any, int, int]:
+    if type(event) is Recovered:
+        return event.batch, event.low, event.high
+    if type(event) is Orphaned:
+        return event.batch, event.seqno, event.seqno
+    return None, 0, 0
+
+
+def _weight(event: Any) -> tuple[int, int]:
+    """How many messages and bytes an event keeps."""
+    if type(event) is PrivateMessage:
+        return 1, len(event.data)
+    batch, low, high = event if type(event) is tuple else _span(event)
+    if batch is None:
+        return 0, 0
+    payloads = batch.payloads
+    if high - low + 1 < len(payloads):
+        payloads = payloads[low - batch.first : high - batch.first + 1]
+    return high - low + 1, sum(map(len, payloads))

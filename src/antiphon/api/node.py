@@ -1,0 +1,446 @@
+"""A node: a program's door to its groups.
+
+Calls and frames go into the core at once; what the core wants done outside happens one turn later, in the order frames, events, timer.
+A turn is asked for once however much happens before it, so batches fill under load and leave at once when there is none.
+
+Keeps what its core keeps, and an inbox per group. An idle node wakes up only when its core's next timer is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from antiphon.api.driver import Cancellable, Driver
+from antiphon.api.entry import Entry
+from antiphon.api.group import Group, State
+from antiphon.api.payload import PayloadCodec, codec_for
+from antiphon.api.streams import Feed, Stream
+from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, TimedOut, UsageError, WouldBlock
+from antiphon.model.control import GroupInfo, Wants
+from antiphon.model.events import Departed, Discovered, GuestRefused, Located, NameServerAnswer
+from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of
+from antiphon.model.options import GroupOptions, Settings
+from antiphon.protocol.node import NodeCore
+
+_CLOSE_S = 5.0
+_LOSSLESS_NACK_S = 0.25
+_FEW = 4
+"""Frames that come together at a node that is not under load."""
+_MESSAGE_BYTES = 8
+"""What a message takes in a batch beside its payload, about."""
+
+
+class Node:
+    def __init__(
+        self,
+        name: str,
+        driver: Driver,
+        *,
+        settings: Settings | None = None,
+        name_server: bool = True,
+        rng: random.Random | None = None,
+        realm_by_name: dict[str, str] | None = None,
+        core: Callable[..., NodeCore] = NodeCore,
+    ) -> None:
+        """`core` makes the protocols of the node, in the place of `NodeCore`."""
+        self.name = name
+        self._make_core = core
+        self._driver = driver
+        self._settings = settings
+        self._name_server = name_server
+        self._rng = rng or random.SystemRandom()
+        self._realm_by_name = realm_by_name or {}
+        self._core: NodeCore | None = None
+        self._closed = False
+        self._groups: dict[GroupId, Group] = {}
+        self._entry_by_asked: dict[str, Entry] = {}
+        """Groups that are looked for, to be joined."""
+        self._discovered: Feed[GroupInfo] = Feed()
+        self._refused_by_group: dict[GroupId, GuestRefused] = {}
+        self._turn_asked = False
+        self._crowd = 0
+        """Bytes accepted since the last turn, about."""
+        self._timer: Cancellable | None = None
+        self._timer_at = float("inf")
+        self._frames_in = self._bytes_in = self._frames_out = self._bytes_out = 0
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Opens the network and makes the node known. `async with` does it."""
+        if self._core is not None or self._closed:
+            raise UsageError("a node is started once: make another")
+        driver = self._driver
+        await driver.open(self._receive)
+        settings = _fitting(self._settings, driver)
+        try:
+            core = self._make_core(
+                self.name, driver.address, rng=self._rng, settings=settings, now=driver.now(), name_server=self._name_server
+            )
+        except BaseException:
+            await driver.close()
+            raise
+        core.realm_by_name.update(self._realm_by_name)
+        self._core = core
+        core.start(driver.now())
+        self._ask_turn()
+
+    async def close(self, *, timeout: float = _CLOSE_S) -> None:
+        """Leaves all groups, at most `timeout` seconds long, and closes the network."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._core is not None:
+                leaving = [asyncio.ensure_future(group.leave()) for group in self._groups.values()]
+                if leaving:
+                    _, late = await asyncio.wait(leaving, timeout=timeout)
+                    for task in late:
+                        task.cancel()
+                self._turn()  # what was said last
+        finally:
+            await self._driver.close()
+            self.abandon("the node was closed")
+
+    def abandon(self, why: str) -> None:
+        """Ends the node without a word to anybody: whatever waits ends or raises NotInGroup."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._discovered.end()
+        for asked, entry in self._entry_by_asked.items():
+            entry.fail(JoinFailed(asked, why))
+        for group in list(self._groups.values()):
+            group.abandon(why)
+        self._groups.clear()
+
+    @property
+    def core(self) -> NodeCore:
+        """The protocols of this node."""
+        if self._core is None:
+            raise UsageError("the node is not started: use `async with Node(…) as node`")
+        return self._core
+
+    @property
+    def address(self) -> Address:
+        """Where other nodes reach this one: give it to them as a seed."""
+        return self.core.address
+
+    @property
+    def settings(self) -> Settings:
+        return self.core.settings
+
+    # -- groups ----------------------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, name: str, *, type: Any = None, state: State | None = None, description: str = "", **options: Any
+    ) -> Group:
+        """Founds a group; `options` are those of `GroupOptions`. `type` is what its messages are, bytes if it is left out; `state` gives
+        the application's state to those who join with `history="state"`, and is called between two messages that are read here."""
+        core, codec = self._awake(), codec_for(type)
+        group = core.create(self.now(), name, _options(options), description)
+        return await self._enter(group, codec, state, None)
+
+    async def join(
+        self,
+        group: str,
+        *,
+        type: Any = None,
+        history: str | tuple[str, float] = "all",
+        create: bool = False,
+        at: Sequence[str] = (),
+        state: State | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> Group:
+        """Joins a group by its name or id and returns when this node is in it. `history` says what is wanted of the past: `all`, `none`,
+        `("last", count)`, `("since", time)`, or `state` (then `group.state` is the application's state from a member that gives one). With
+        `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of members, for a
+        group that this node has not heard of. Raises JoinFailed."""
+        core, codec = self._awake(), codec_for(type)
+        for option, value in options.items():
+            if not create:
+                raise InvalidOption(option, value, "a group that exists has its options: leave it out, or create")
+        wants = _wants(history)
+        contacts = tuple(Address(address) for address in at)
+        entered = core.join(self.now(), group, wants=wants, contacts=contacts, create=_options(options) if create else None)
+        return await self._enter(entered, codec, state, timeout, wants)
+
+    async def _enter(
+        self, asked: GroupId, codec: PayloadCodec | None, state: State | None, timeout: float | None, wants: Wants | None = None
+    ) -> Group:
+        entry = Entry(codec, state)
+        if asked in self.core.memberships:
+            self._begin(asked, entry)
+        else:
+            self._entry_by_asked[asked] = entry  # it is looked for
+        self._ask_turn()
+        try:
+            async with asyncio.timeout(timeout):
+                group = await asyncio.shield(entry.group)
+                await asyncio.shield(group.ready)
+                if wants is not None and wants.kind == "state":
+                    await asyncio.shield(group.caught_up)
+        except BaseException as error:
+            self._give_up(asked, entry)
+            if isinstance(error, TimeoutError) and not isinstance(error, TimedOut):
+                raise TimedOut(f"nobody let this node into {name_of(asked)} within {timeout:g} s") from None
+            raise
+        finally:
+            self._entry_by_asked.pop(asked, None)
+        return group
+
+    def _give_up(self, asked: GroupId, entry: Entry) -> None:
+        if entry.id is not None:
+            self.leave(entry.id)
+        elif not entry.group.done():
+            with suppress(UsageError):  # it was found a moment ago: Located will say so, and then it is left
+                self.core.leave(self.now(), asked)
+            self._ask_turn()
+
+    def _begin(self, id: GroupId, entry: Entry) -> None:
+        group = self._groups[id] = Group(self, id, entry.codec, entry.state)
+        entry.id = id
+        entry.group.set_result(group)
+
+    def groups(self) -> list[GroupInfo]:
+        """The groups that this node is in, and those that it has heard of."""
+        core = self.core
+        inside = [membership.info() for membership in core.memberships.values() if membership.view is not None]
+        return [*inside, *core.known()]
+
+    def discovered(self) -> Stream[GroupInfo]:
+        """The groups that this node has heard of and is not in, and from now on those it hears of."""
+        return self._discovered.listen(self.core.known())
+
+    def reject(self, group: GroupId) -> None:
+        """Does not want to hear of a group again."""
+        self.core.reject(self.now(), group)
+        self._ask_turn()
+
+    def advertise(self) -> None:
+        """Asks who is there. A node does it when it starts; again is needed only where it could not be heard then."""
+        self.core.advertise(self.now())
+        self._ask_turn()
+
+    async def send_outside(self, group: str, data: bytes) -> int:
+        """Sends to an open group that this node is not in; returns the number of the message at this node."""
+        core = self._awake()
+        infos = core.directory.find(GroupId(group))
+        if not infos:
+            raise JoinFailed(group, "the group is not known: wait until it is in `groups()`, or name a seed that knows it")
+        refused = self._refused_by_group.pop(infos[0].id, None)
+        if refused is not None:
+            raise JoinFailed(group, f"the messages after {refused.taken} were not taken: {refused.why}")
+        while True:
+            try:
+                number = core.submit_guest(self.now(), infos[0].id, data)
+            except WouldBlock:
+                await asyncio.sleep(core.settings.retry_s)
+            else:
+                self._ask_turn()
+                return number
+
+    def stats(self) -> dict[str, object]:
+        """Counters and gauges, plain values."""
+        groups = {id: group.stats() for id, group in self._groups.items()}
+        return {
+            **self.core.stats(),
+            "frames_received": self._frames_in,
+            "bytes_received": self._bytes_in,
+            "frames_sent": self._frames_out,
+            "bytes_sent": self._bytes_out,
+            "transport": self._driver.stats(),
+            "groups": groups,
+        }
+
+    @property
+    def crowded(self) -> bool:
+        """Whether enough has been accepted for a frame: who sends on without a pause now lets the others in."""
+        return self._crowd >= self._driver.frame_bytes
+
+    # -- what groups call ------------------------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        return self._driver.now()
+
+    def submit(self, group: GroupId, payload: bytes, reply_to: MessageId | None, after: Sequence[MessageId]) -> MessageId:
+        sent = self._inside(group).submit(self._driver.now(), group, payload, reply_to, after)
+        self._crowd += _MESSAGE_BYTES + len(payload)
+        if not self._turn_asked:
+            self._ask_turn()
+        return sent
+
+    def submit_many(self, group: GroupId, payloads: Sequence[bytes]) -> tuple[int, int]:
+        """The number of the first message, and how many were accepted."""
+        core = self._inside(group)
+        count = core.submit_many(self._driver.now(), group, payloads)
+        self._crowd += count * (_MESSAGE_BYTES + len(payloads[0]))
+        if not self._turn_asked:
+            self._ask_turn()
+        return core.memberships[group].sent - count + 1, count
+
+    def submit_to(self, group: GroupId, to: MemberId, payload: bytes) -> int:
+        number = self._inside(group).submit_to(self.now(), group, to, payload)
+        self._ask_turn()
+        return number
+
+    def ask(self, group: GroupId, payload: bytes, to: MemberId | None) -> int:
+        number = self._inside(group).ask(self.now(), group, payload, to)
+        self._ask_turn()
+        return number
+
+    def reply(self, group: GroupId, to: MemberId, question: int, payload: bytes) -> None:
+        self._inside(group).reply(self.now(), group, to, question, payload)
+        self._ask_turn()
+
+    def close_question(self, group: GroupId, question: int) -> None:
+        if group in self.core.memberships:
+            self.core.close_question(self.now(), group, question)
+            self._ask_turn()
+
+    def provide_state(self, group: GroupId, snapshot: int, state: bytes | None) -> None:
+        self._inside(group).provide_state(self.now(), group, snapshot, state)
+        self._ask_turn()
+
+    def pause(self, group: Group) -> None:
+        if group.id in self.core.memberships:
+            self.core.pause(self.now(), group.id)
+            self._ask_turn()
+
+    def resume(self, group: Group) -> None:
+        if group.id in self.core.memberships:
+            self.core.resume(self.now(), group.id)
+            self._ask_turn()
+
+    def leave(self, group: GroupId) -> None:
+        if group in self.core.memberships:
+            self.core.leave(self.now(), group)
+            self._ask_turn()
+
+    def _inside(self, group: GroupId) -> NodeCore:
+        core = self.core
+        if group not in core.memberships:
+            raise NotInGroup(name_of(group), "it has left, or was put out")
+        return core
+
+    def _awake(self) -> NodeCore:
+        if self._closed:
+            raise UsageError("the node is closed: make another")
+        return self.core
+
+    # -- turns -----------------------------------------------------------------------------------------------------------------
+
+    def _receive(self, source: Address, wires: Sequence[bytes], realm: str) -> None:
+        core = self._core
+        if core is None:
+            return
+        now = self._driver.now()
+        self._frames_in += len(wires)
+        for wire in wires:
+            self._bytes_in += len(wire)
+            core.receive(now, source, wire, realm)
+        if not self._turn_asked:
+            if len(wires) <= _FEW:
+                self._turn()  # nothing else has come that could share it, so nobody need wait
+            else:
+                self._ask_turn()
+
+    def _ask_turn(self) -> None:
+        if not self._turn_asked:
+            self._turn_asked = True
+            self._driver.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._turn_asked = False
+        self._crowd = 0
+        core, driver = self.core, self._driver
+        sends, events = core.drain(driver.now())
+        self._frames_out += len(sends)
+        for to, wire, group in sends:
+            self._bytes_out += len(wire)
+            driver.send(to, wire, group)
+        for group, event in events:
+            if group is None:
+                self._hear(event)
+            else:
+                self._tell(group, event)
+        deadline = core.deadline
+        # A timer that is too early costs one empty tick; setting it anew with every turn would cost more.
+        if deadline is not None and deadline < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at = deadline
+            self._timer = driver.call_at(deadline, self._tick)
+
+    def _tick(self) -> None:
+        self._timer, self._timer_at = None, float("inf")
+        self.core.tick(self._driver.now())
+        self._turn()
+
+    def _tell(self, id: GroupId, event: Any) -> None:
+        group = self._groups.get(id)
+        if type(event) is Located:
+            entry = self._entry_by_asked.get(event.asked)
+            if entry is not None:
+                self._begin(id, entry)
+            else:
+                self.leave(id)  # who asked has given up
+        elif group is not None:
+            group.take(event)
+            if group.departed:
+                del self._groups[id]
+        elif type(event) is Departed and id in self._entry_by_asked:
+            self._entry_by_asked[id].fail(JoinFailed(id, event.reason))
+        elif type(event) is GuestRefused:
+            self._refused_by_group[id] = event
+
+    def _hear(self, event: Any) -> None:
+        if type(event) is Discovered:
+            self._discovered.tell(event.info)
+        elif type(event) is NameServerAnswer:
+            for info in event.groups:
+                self._discovered.tell(info)
+
+
+def _fitting(settings: Settings | None, driver: Driver) -> Settings:
+    """What was chosen, or else what suits the driver: the largest frames it carries well, and patience where gaps close by themselves."""
+    chosen, plain = settings or Settings(), Settings()
+    suits: dict[str, Any] = {"frame_bytes": driver.frame_bytes}
+    if driver.lossless:
+        suits["nack_s"] = _LOSSLESS_NACK_S
+    fitting = {name: value for name, value in suits.items() if getattr(chosen, name) == getattr(plain, name)}
+    return msgspec.structs.replace(chosen, **fitting)
+
+
+def _options(options: dict[str, Any]) -> GroupOptions:
+    unknown = [name for name in options if name not in GroupOptions.__struct_fields__]
+    if unknown:
+        known = ", ".join(GroupOptions.__struct_fields__)
+        raise InvalidOption(unknown[0], options[unknown[0]], f"there is no such option: choose among {known}")
+    return GroupOptions(**options)
+
+
+def _wants(history: str | tuple[str, float]) -> Wants:
+    match history:
+        case "all" | "none" | "state":
+            return Wants(kind=history)
+        case ("last", int(count)) if count > 0:
+            return Wants(kind="last", count=count)
+        case ("since", float() | int() as since):
+            return Wants(kind="since", since=float(since))
+    raise InvalidOption("history", history, "choose 'all', 'none', 'state', ('last', count) or ('since', time)")

@@ -1,0 +1,1 @@
+"""The driver for real networks: asyncio, transports, security, metrics."""

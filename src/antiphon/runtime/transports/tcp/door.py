@@ -1,0 +1,173 @@
+"""One connection that was made to this node: wires come in on it.
+
+Its first wire must be a hello, within `_HELLO_S`, that names an address at the host the connection comes from. A wire that is longer than
+any can be ends the connection: whoever sends it does not speak this protocol. What has come of a wire that is not whole yet is kept, and
+the house knows how much that is at all its doors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import struct
+from collections import Counter
+from typing import Protocol, cast
+
+from antiphon.model.ids import Address
+from antiphon.runtime.transports.contract import WIRE_LIMIT, Take
+from antiphon.runtime.transports.tcp.guard import Guard
+from antiphon.runtime.transports.tcp.hello import HELLO_LIMIT, Hello
+from antiphon.runtime.transports.tcp.link import tune
+from antiphon.runtime.transports.tcp.place import place_of
+
+_HELLO_S = 5.0
+_length = struct.Struct("<I").unpack_from
+
+
+class House(Protocol):
+    """What a door needs of the transport behind it."""
+
+    drops: Counter[str]
+
+    context: ssl.SSLContext | None
+
+    def admits(self, door: Door) -> bool:
+        """Whether one more connection is welcome; another one may have to make room."""
+        ...
+
+    def keeps(self, door: Door, size: int) -> None:
+        """So much has come of a wire that is not whole yet."""
+        ...
+
+    def fails(self, error: Exception) -> None:
+        """A handshake came to nothing."""
+        ...
+
+    def welcomes(self, door: Door, hello: Hello, tls: object) -> bool:
+        """Whether the peer is who it says it is."""
+        ...
+
+    def leaves(self, door: Door) -> None: ...
+
+
+class Door(asyncio.Protocol):
+    def __init__(self, house: House, take: Take) -> None:
+        self.source: Address | None = None
+        """Where the peer is reached, once it has said so."""
+        self.host = ""
+        """Where the connection comes from."""
+        self.heard = 0.0
+        """When something last came."""
+        self._house, self._take = house, take
+        self._loop = asyncio.get_running_loop()
+        self._rest = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._guard: Guard | None = None
+        self._late: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        self._closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def refuse(self, reason: str) -> None:
+        if not self._closed:
+            self._house.drops[reason] += 1
+        self.close()
+
+    # -- what asyncio tells ----------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername")
+        self.host, self.heard = peer[0] if peer else "", self._loop.time()
+        if not self._house.admits(self):
+            self.refuse("closed")
+            return
+        tune(transport.get_extra_info("socket"))
+        if self._house.context is not None:
+            self._guard = Guard(self._house.context, self._transport.write)
+        self._late = self._loop.call_later(_HELLO_S, self.refuse, "no_hello")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        if self.source is None and not self._closed:
+            self._house.drops["no_hello"] += 1
+        self._closed = True
+        self._rest.clear()
+        self._house.leaves(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._closed:
+            return
+        self.heard = self._loop.time()
+        if self._guard is not None:
+            try:
+                data = self._guard.open(data)
+            except ssl.SSLError as error:
+                self._house.fails(error)
+                self._hang_up()
+                return
+        self._read(data)
+        if self._guard is not None and self._guard.over:
+            self._hang_up()
+
+    # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    def _hang_up(self) -> None:
+        """Closes when what was written, at most an alert, is out; who does not take that is shown out by the clock."""
+        self._closed = True
+        if self._transport is not None:
+            self._transport.close()
+
+    def _read(self, data: bytes) -> None:
+        rest, at, wires = self._rest, 0, list[bytes]()
+        if rest:
+            rest += data
+            held: bytes | bytearray = rest
+        else:
+            held = data
+        end = len(held)
+        while end - at >= 4:
+            (size,) = _length(held, at)
+            if size > WIRE_LIMIT or (self.source is None and not wires and size > HELLO_LIMIT):
+                self.refuse("oversized")
+                return
+            after = at + 4 + size
+            if after > end:
+                break
+            wires.append(bytes(held[at + 4 : after]))
+            at = after
+        if held is rest:
+            del rest[:at]
+            self._house.keeps(self, len(rest))
+        elif at < end:
+            rest += memoryview(data)[at:]
+            self._house.keeps(self, len(rest))
+        if wires:
+            self._hand_on(wires)
+
+    def _hand_on(self, wires: list[bytes]) -> None:
+        if self.source is None:
+            hello = Hello.read(wires.pop(0))
+            if hello is None:
+                self.refuse("no_hello")
+                return
+            if not self._is_at(hello.address):
+                self.refuse("forged_address")
+                return
+            if not self._house.welcomes(self, hello, None if self._guard is None else self._guard.connection):
+                self.close()
+                return
+            self.source = Address(hello.address)
+            if self._late is not None:
+                self._late.cancel()
+        if wires:
+            self._take(self.source, wires)
+
+    def _is_at(self, address: str) -> bool:
+        """Whether an address is at the host that this connection comes from."""
+        place = place_of(address)
+        return place is not None and place[0] == self.host

@@ -1,0 +1,212 @@
+"""One connection that this node made: wires go out on it.
+
+| state      | wires                                             | next                                           |
+|------------|---------------------------------------------------|------------------------------------------------|
+| CONNECTING | are kept, up to `_WAITING_BYTES`                  | OPEN, or RESTING when nobody answers in time   |
+| OPEN       | are written, up to the link's share of the backlog | RESTING when the connection breaks             |
+| RESTING    | are dropped (`unreachable`)                       | CONNECTING with the first wire after the pause |
+| CLOSED     | are dropped (`closed`)                            |                                                |
+
+The pause doubles from `_PAUSE_S` to `_PAUSE_MAX_S` and begins anew after a connection that held. A peer that vanished without a word is
+noticed by the kernel after `_SILENCE_S` (keep-alive, and unacknowledged data). Who closes a link gives the peer `_FAREWELL_S` to take
+what is written already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+import ssl
+import struct
+from collections import Counter
+from collections.abc import Callable
+from enum import Enum
+from typing import cast
+
+from antiphon.model.ids import Address
+from antiphon.runtime.transports.contract import host_and_port
+from antiphon.runtime.transports.tcp.backlog import Backlog
+
+_WAITING_BYTES = 8 << 20
+_HIGH_BYTES = 256 << 10
+"""What may wait before it counts as backlog: no more than the smallest share."""
+_CONNECT_S = 5.0
+_PAUSE_S = 0.05
+_PAUSE_MAX_S = 2.0
+_SILENCE_S = 15
+_FAREWELL_S = 1.0
+_length = struct.Struct("<I").pack
+
+
+class State(Enum):
+    CONNECTING = "wires wait until somebody answers"
+    OPEN = "wires are written"
+    RESTING = "nobody answers; the next wire after the pause tries again"
+    CLOSED = "over"
+
+
+class Link(asyncio.Protocol):
+    def __init__(
+        self,
+        to: Address,
+        hello: bytes,
+        drops: Counter[str],
+        backlog: Backlog,
+        *,
+        source: str,
+        context: ssl.SSLContext | None,
+        check: Callable[[object], bool],
+        fail: Callable[[Exception], None],
+    ) -> None:
+        """`source` is the host that connections are made from: the one that the hello names. `check` says whether a peer, by its TLS
+        object, may be talked to; `fail` is told why a handshake came to nothing."""
+        self.to, self.state = to, State.RESTING
+        self.connections = 0
+        self.used = 0
+        """When something was last sent, as its owner counts."""
+        self._hello, self._drops, self._backlog, self._source = hello, drops, backlog, source
+        self._context, self._check, self._fail = context, check, fail
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._transport: asyncio.Transport | None = None
+        self._behind = False
+        """Whether this link is one of those that keep something."""
+        self._pause_s, self._again_at, self._opened_at = _PAUSE_S, 0.0, 0.0
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._farewell: asyncio.TimerHandle | None = None
+
+    def send(self, framed: bytes) -> None:
+        """A wire with its length in front."""
+        if self.state is State.OPEN:
+            assert self._transport is not None, "an open link has a connection"
+            if self._behind and self._transport.get_write_buffer_size() + len(framed) > self._backlog.share:
+                self._drops["peer_behind"] += 1
+            else:
+                self._transport.write(framed)
+            return
+        if self.state is State.RESTING and self._loop.time() >= self._again_at:
+            self.state = State.CONNECTING
+            self._lag(True)
+            self._task = self._loop.create_task(self._connect())
+        if self.state is State.CONNECTING and self._waiting_bytes + len(framed) <= min(_WAITING_BYTES, self._backlog.share):
+            self._waiting.append(framed)
+            self._waiting_bytes += len(framed)
+        else:
+            self._drops["closed" if self.state is State.CLOSED else "unreachable"] += 1
+
+    def close(self) -> asyncio.Future[None]:
+        """Closes the link; the future is done when nothing is left of it."""
+        if self.state is State.CLOSED:
+            return self._gone
+        self.state = State.CLOSED
+        self._drop_waiting("closed")
+        if self._transport is not None:
+            self._transport.close()
+            # A peer that takes nothing would keep the socket, and all that is written to it, for ever.
+            self._farewell = self._loop.call_later(_FAREWELL_S, self._transport.abort)
+        elif self._task is not None and not self._task.done():
+            self._task.add_done_callback(lambda _: self._end())
+            self._task.cancel()
+        else:
+            self._end()
+        return self._gone
+
+    async def _connect(self) -> None:
+        host, port = host_and_port(self.to)
+        name = "" if self._context else None
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                await self._loop.create_connection(
+                    lambda: self, host, port, ssl=self._context, server_hostname=name, local_addr=(self._source, 0)
+                )
+        except (OSError, TimeoutError, ValueError) as error:  # ValueError: a seed's name that is no host name
+            if isinstance(error, ssl.SSLError):
+                self._fail(error)
+            self._rest()
+
+    # -- what asyncio tells ----------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast("asyncio.Transport", transport)
+        if self.state is not State.CONNECTING or not self._check(transport.get_extra_info("ssl_object")):
+            transport.abort()
+            return
+        tune(transport.get_extra_info("socket"))
+        transport.set_write_buffer_limits(_HIGH_BYTES)
+        self._transport, self.state = transport, State.OPEN
+        self.connections += 1
+        self._opened_at = self._loop.time()
+        self._lag(False)
+        transport.write(_length(len(self._hello)) + self._hello)
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        for framed in waiting:
+            transport.write(framed)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.state is State.OPEN:
+            if self._loop.time() - self._opened_at > _PAUSE_MAX_S:
+                self._pause_s = _PAUSE_S
+            self._drops["connection_lost"] += 1
+            if isinstance(error, ssl.SSLError):
+                self._fail(error)  # in TLS 1.3 a refusal comes after the client has spoken
+        self._transport = None
+        if self.state is State.CLOSED:
+            self._end()
+        else:
+            self._rest()
+
+    def data_received(self, data: bytes) -> None:
+        self._drops["unexpected_bytes"] += 1  # nobody speaks on a connection that it did not make
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause_writing(self) -> None:
+        self._lag(True)
+
+    def resume_writing(self) -> None:
+        self._lag(False)
+
+    # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    def _lag(self, behind: bool) -> None:
+        if behind is not self._behind:
+            self._behind = behind
+            self._backlog.links += 1 if behind else -1
+
+    def _rest(self) -> None:
+        if self.state is State.CLOSED:
+            return
+        self.state = State.RESTING
+        self._drop_waiting("unreachable")
+        self._again_at = self._loop.time() + self._pause_s * random.uniform(0.75, 1.25)
+        self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)
+
+    def _drop_waiting(self, reason: str) -> None:
+        if self._waiting:
+            self._drops[reason] += len(self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
+        if self._transport is None:
+            self._lag(False)
+
+    def _end(self) -> None:
+        if self._farewell is not None:
+            self._farewell.cancel()
+        self._lag(False)
+        if not self._gone.done():
+            self._gone.set_result(None)
+
+
+def tune(sock: socket.socket | None) -> None:
+    """Small wires leave at once, and a peer that is gone without a word is noticed."""
+    if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    with contextlib.suppress(OSError):  # the peer is gone already, on systems that say so here
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 5), ("TCP_USER_TIMEOUT", 1_000 * _SILENCE_S)):
+            if hasattr(socket, option):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -1,0 +1,23 @@
+"""The same API without async, for scripts, notebooks and programs that have threads instead of an event loop.
+
+    import antiphon.sync
+
+    with antiphon.sync.Node("ana") as node:
+        chat = node.join("trip", create=True, order="semantic")
+        question = chat.send(b"Did you visit Delhi?")
+        for message in chat:
+            print(message.sender, message.data, message.reply_to)
+
+Every call of `antiphon.Node` and of its groups is here, under its name and with its parameters; what is awaited there waits here. Beside
+them, `group.receive(timeout=…)` is the next message. All calls may be made from any thread. The nodes of a process share one event loop in
+one thread in the background; calls from that thread raise UsageError.
+"""
+
+from __future__ import annotations
+
+from antiphon.sync.group import Group
+from antiphon.sync.letter import Letter
+from antiphon.sync.node import Node
+from antiphon.sync.shelf import Stream
+
+__all__ = ["Group", "Letter", "Node", "Stream"]

@@ -1,0 +1,157 @@
+"""A node without await: a program's door to its groups, on the event loop that all such nodes of the process share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from antiphon.api.group import Group as AsyncGroup
+from antiphon.api.group import State
+from antiphon.model.control import GroupInfo
+from antiphon.model.ids import Address, GroupId
+from antiphon.model.options import Settings
+from antiphon.runtime.node import Node as AsyncNode
+from antiphon.runtime.transports.contract import Transport
+from antiphon.sync.background import background
+from antiphon.sync.group import Group
+from antiphon.sync.shelf import Stream, never
+
+if TYPE_CHECKING:
+    from antiphon.runtime.security import Certificates, PreSharedKey
+
+_CLOSE_S = 5.0
+
+
+class Node:
+    def __init__(
+        self,
+        name: str,
+        *,
+        transport: str | Transport = "udp",
+        bind: str | None = None,
+        seeds: Sequence[str] = (),
+        credentials: PreSharedKey | Certificates | None = None,
+        keys: Mapping[str, PreSharedKey] | None = None,
+        settings: Settings | None = None,
+        name_server: bool = True,
+        metrics: str | int | None = None,
+        **more: Any,
+    ) -> None:
+        """The arguments are those of `antiphon.Node`."""
+        self._background = background()
+        self._node = AsyncNode(
+            name,
+            transport=transport,
+            bind=bind,
+            seeds=seeds,
+            credentials=credentials,
+            keys=keys,
+            settings=settings,
+            name_server=name_server,
+            metrics=metrics,
+            **more,
+        )
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Opens the network and makes the node known. `with` does it."""
+        self._background.run(self._node.start())
+        self._background.opened(self._node)
+
+    def close(self, *, timeout: float = _CLOSE_S) -> None:
+        """Leaves all groups, at most `timeout` seconds long, and closes the network."""
+        self._background.run(self._node.close(timeout=timeout))
+        self._background.closed(self._node)
+
+    def abandon(self, why: str) -> None:
+        """Ends the node without a word to anybody: whatever waits ends or raises NotInGroup."""
+        self._background.call(lambda: self._node.abandon(why))
+        self._background.closed(self._node)
+
+    @property
+    def name(self) -> str:
+        return self._node.name
+
+    @property
+    def address(self) -> Address:
+        """Where other nodes reach this one: give it to them as a seed."""
+        return self._node.address
+
+    @property
+    def settings(self) -> Settings:
+        return self._node.settings
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """Where the metrics are read, as host:port; None when there is no such endpoint."""
+        return self._node.metrics_address
+
+    # -- groups ----------------------------------------------------------------------------------------------------------------
+
+    def create(self, name: str, *, type: Any = None, state: State | None = None, description: str = "", **options: Any) -> Group:
+        """Founds a group; `options` are those of `GroupOptions`. `type` is what its messages are, bytes if it is left out; `state` gives
+        the application's state to those who join with `history="state"`, and is called in the thread that reads here, between two
+        messages."""
+        asked = None if state is None else never
+        group = self._background.run(self._node.create(name, type=type, state=asked, description=description, **options))
+        return self._wrap(group, state)
+
+    def join(
+        self,
+        group: str,
+        *,
+        type: Any = None,
+        history: str | tuple[str, float] = "all",
+        create: bool = False,
+        at: Sequence[str] = (),
+        state: State | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> Group:
+        """Joins a group by its name or id and returns when this node is in it. `history` says what is wanted of the past: `all`, `none`,
+        `("last", count)`, `("since", time)`, or `state` (then `group.state` is the application's state from a member that gives one). With
+        `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of members, for a
+        group that this node has not heard of. Raises JoinFailed."""
+        asked = None if state is None else never
+        joining = self._node.join(group, type=type, history=history, create=create, at=at, state=asked, timeout=timeout, **options)
+        return self._wrap(self._background.run(joining), state)
+
+    def groups(self) -> list[GroupInfo]:
+        """The groups that this node is in, and those that it has heard of."""
+        return self._background.call(self._node.groups)
+
+    def discovered(self) -> Stream[GroupInfo]:
+        """The groups that this node has heard of and is not in, and from now on those it hears of."""
+        return Stream(self._background.call(self._node.discovered))
+
+    def reject(self, group: GroupId) -> None:
+        """Does not want to hear of a group again."""
+        self._background.call(lambda: self._node.reject(group))
+
+    def advertise(self) -> None:
+        """Asks who is there. A node does it when it starts; again is needed only where it could not be heard then."""
+        self._background.call(self._node.advertise)
+
+    def send_outside(self, group: str, data: bytes) -> int:
+        """Sends to an open group that this node is not in; returns the number of the message at this node."""
+        return self._background.run(self._node.send_outside(group, data))
+
+    def stats(self) -> dict[str, object]:
+        """Counters and gauges, plain values."""
+        return self._background.call(self._node.stats)
+
+    def _wrap(self, group: AsyncGroup, state: State | None) -> Group:
+        def provide(snapshot: int, given: bytes | None) -> None:
+            if not group.departed:
+                self._background.call(lambda: self._node.provide_state(group.id, snapshot, given))
+
+        return Group(group, self._background, state, provide)

@@ -1,0 +1,178 @@
+"""What was fetched from a group's inbox and not read yet, and the iterators that read it.
+
+A fetch brings everything that is there, up to `_FETCH` events, so that reading costs two switches of threads per fetch and none per
+message. Whatever was fetched lies here, and not in the iterator that asked: a reader that is interrupted, breaks off or times out leaves
+it to the next one, in its order. So at most `_FETCH` batches lie here beside what the inbox may hold.
+
+The application's state, where a newcomer wants it, is taken in the thread of the reader that comes to that point: it has dealt with
+everything before it, and with nothing after it.
+
+Cost: 0.2 µs per message, 0.5 µs per batch, and a fetch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from antiphon.api.group import Group as AsyncGroup
+from antiphon.api.group import GroupEvent, State
+from antiphon.api.message import Letter, Message, MessageBatch
+from antiphon.api.streams import Stream as AsyncStream
+from antiphon.errors import TimedOut
+from antiphon.model.events import StateWanted
+from antiphon.sync.background import background
+from antiphon.sync.letter import with_letter
+
+_FETCH = 64
+
+Entry = TypeVar("Entry")
+Provide: TypeAlias = Callable[[int, bytes | None], None]
+
+
+class Shelf:
+    def __init__(self, group: AsyncGroup, state: State | None, provide: Provide) -> None:
+        self._group, self._state, self._provide = group, state, provide
+        self._messages: deque[Message | Letter] = deque()
+        """What is left of the batch that is read message by message."""
+        self._opened: MessageBatch | None = None
+        self._events: deque[GroupEvent | StateWanted] = deque()
+        self._lock = threading.Lock()
+
+    def message(self) -> Message | Letter:
+        """The next message. Raises StopIteration when there will be none."""
+        try:
+            return self._messages.popleft()
+        except IndexError:
+            return self.message_within(None)
+
+    def message_within(self, timeout: float | None) -> Message | Letter:
+        """The same; raises TimedOut when there is none for so long."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                return self._messages.popleft()
+            except IndexError:
+                self._next(until, one_by_one=True)
+
+    def batch(self) -> MessageBatch:
+        while True:
+            event = self.event()
+            if type(event) is MessageBatch:
+                return event
+
+    def event(self) -> GroupEvent:
+        while (event := self._next(None, one_by_one=False)) is None:
+            pass
+        return event
+
+    def holds(self, sender: str, seqno: int) -> bool:
+        """Whether a message waits here to be read."""
+        with self._lock:
+            if any(message.id == (sender, seqno) for message in self._messages):
+                return True
+            batches = (event for event in self._events if type(event) is MessageBatch and event.letter is None)
+            return any(batch.sender == sender and batch.first <= seqno <= batch.last for batch in batches)
+
+    def _next(self, until: float | None, *, one_by_one: bool) -> GroupEvent | None:
+        """The next event, or one step towards it; a batch to be read one by one is opened for all who do."""
+        with self._lock:
+            if self._messages:
+                return None if one_by_one else self._rest_of_opened()
+            event = self._events.popleft() if self._events else None
+            if one_by_one and type(event) is MessageBatch:
+                self._opened = event
+                self._messages.extend(event)
+                return None
+        if event is None:
+            self._fetch(until)
+        elif type(event) is StateWanted:
+            self._provide(event.snapshot, None if self._state is None else self._state())
+            return None
+        return event  # type: ignore[return-value]
+
+    def _rest_of_opened(self) -> MessageBatch:
+        batch, left = self._opened, len(self._messages)
+        assert batch is not None, "messages lie here of a batch that was opened"
+        self._messages.clear()
+        if left == len(batch):
+            return batch
+        return MessageBatch(batch.batch, batch.last - left + 1, batch.last, batch._decode, batch.lost, batch.recovered)
+
+    def _fetch(self, until: float | None) -> None:
+        timeout = None if until is None else until - time.monotonic()
+        if not background().run(self._fill(timeout)):
+            raise StopIteration
+
+    async def _fill(self, timeout: float | None) -> bool:
+        """On the loop: waits for events and lays them here; False when there will be none. Between the wait and the end it cannot be
+        cancelled, so that nothing is taken out of the inbox and lost."""
+        group, inbox = self._group, self._group._inbox
+        try:
+            async with asyncio.timeout(timeout):
+                if not await inbox.wait():
+                    return False
+        except TimeoutError:
+            raise TimedOut(f"nothing came in {group.name} in time") from None
+        for _ in range(min(_FETCH, len(inbox))):
+            taken = inbox.take()
+            event = taken if type(taken) is StateWanted else group._as_read(taken)
+            if event is not None:
+                self._events.append(with_letter(event) if type(event) is MessageBatch else event)
+        return True
+
+
+class Reading(Iterator[Entry], Generic[Entry]):
+    """Takes one entry after the other from what all readers share. It is no generator, so that an interrupt does not end it."""
+
+    __slots__ = ("_take",)
+
+    def __init__(self, take: Callable[[], Entry]) -> None:
+        self._take = take
+
+    def __next__(self) -> Entry:
+        return self._take()
+
+
+class Stream(Iterator[Entry], Generic[Entry]):
+    """Entries beside the messages: each listener has its own, from the moment it asks. Ends when its source does."""
+
+    def __init__(self, stream: AsyncStream[Entry]) -> None:
+        self._stream = stream
+        self._fetched: deque[Entry] = deque()
+
+    @property
+    def missed(self) -> int:
+        """How many entries were lost because they were not read in time."""
+        return self._stream.missed
+
+    def receive(self, timeout: float | None = None) -> Entry:
+        """The next entry; raises TimedOut when there is none for so long."""
+        while True:
+            try:
+                return self._fetched.popleft()
+            except IndexError:
+                if not background().run(self._fill(timeout)):
+                    raise StopIteration from None
+
+    def __next__(self) -> Entry:
+        return self.receive()
+
+    async def _fill(self, timeout: float | None) -> bool:
+        try:
+            async with asyncio.timeout(timeout):
+                self._fetched.append(await anext(self._stream))
+        except StopAsyncIteration:
+            return False
+        except TimeoutError:
+            raise TimedOut("nothing came in time") from None
+        return True
+
+
+def never() -> Any:
+    """Stands for the application's state in a group that is read through a shelf, which asks for it itself."""
+    raise AssertionError("a shelf asks for the state itself")

@@ -1,0 +1,91 @@
+"""Groups of real nodes in virtual time, and the ways in which tests read them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from antiphon.api import Group, Letter, Message
+from antiphon.model.options import Settings
+from antiphon.sim.town import Town
+
+QUICK = Settings(
+    heartbeat_s=0.2,
+    suspect_s=0.6,
+    probe_s=0.15,
+    change_s=1.0,
+    settle_s=0.5,
+    retry_s=0.1,
+    seek_s=0.2,
+    seek_max_s=2.0,
+    answer_s=0.05,
+    nack_max_s=0.5,
+    join_s=10.0,
+    question_s=1.0,
+)
+"""Everything several times sooner than on a real network: virtual seconds are not free."""
+
+
+@pytest.fixture
+def town() -> Town:
+    return Town(seed=7, settings=QUICK)
+
+
+@pytest.fixture
+def quick() -> Settings:
+    return QUICK
+
+
+@pytest.fixture
+def gathered() -> Any:
+    """Opens a node for each name and brings all into one group, `trip`; what is said beyond is of the group."""
+
+    @asynccontextmanager
+    async def gather(town: Town, names: Sequence[str] = ("ana", "ben", "cleo"), **options: Any) -> AsyncIterator[list[Group]]:
+        async with AsyncExitStack() as stack:
+            nodes = [await stack.enter_async_context(town.node(name)) for name in names]
+            groups = [await nodes[0].create("trip", **options)]
+            kind = {"type": options["type"]} if "type" in options else {}
+            for node in nodes[1:]:
+                info = await anext(node.discovered())
+                groups.append(await node.join(info.id, **kind))
+            for group in groups:
+                await until(group, len(names))
+            yield groups
+
+    return gather
+
+
+@pytest.fixture
+def read() -> Any:
+    """The next messages of a group, so many."""
+
+    async def read_some(group: Group, count: int) -> list[Message | Letter]:
+        messages: list[Message | Letter] = []
+        async for message in group if count else _nothing():
+            messages.append(message)
+            if len(messages) == count:
+                break
+        return messages
+
+    return read_some
+
+
+@pytest.fixture
+def grown() -> Any:
+    """Waits until so many are in a group."""
+    return until
+
+
+async def until(group: Group, count: int) -> None:
+    changes = group.views()
+    while len(group.view.members) != count:
+        await anext(changes)
+
+
+async def _nothing() -> AsyncIterator[Message]:
+    return
+    yield
