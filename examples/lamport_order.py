@@ -220,10 +220,10 @@ def main() -> None:
     from antiphon.model.options import GroupOptions
     from antiphon.sim.network import NetworkModel, Uniform
     from antiphon.sim.swarm import Case, campaign
-    from antiphon.sim.world import World
+    from antiphon.sim.view_world import ViewWorld
 
     register()
-    world = World(7, ("ana", "ben", "eva"), GroupOptions(order="lamport"), network=NetworkModel(latency=Uniform(0.01, 0.1), loss=0.1))
+    world = ViewWorld(7, ("ana", "ben", "eva"), GroupOptions(order="lamport"), network=NetworkModel(latency=Uniform(0.01, 0.1), loss=0.1))
     read_by_name: dict[str, list[bytes]] = {name: [] for name in world.names}
     for name in world.names:
         world.on_deliver(name, partial(_read, read_by_name[name]))

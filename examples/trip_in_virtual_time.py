@@ -2,7 +2,7 @@
 
     python examples/trip_in_virtual_time.py
 
-The programs are written as they would be for a real network, with `antiphon.Node` in the place of `town.node`. Twenty of a hundred frames
+The programs are written as they would be for a real network, with `antiphon.Node` in the place of `world.node`. Twenty of a hundred frames
 are lost. Ten virtual seconds pass, which takes a moment, and the same ten every time: the seed decides every loss and every delay.
 """
 
@@ -14,27 +14,27 @@ from antiphon.api import Group, Letter, Message, MessageBatch, ViewChange
 from antiphon.model.ids import MessageId, name_of
 from antiphon.sim import NetworkModel
 from antiphon.sim.network import Uniform
-from antiphon.sim.town import Town
+from antiphon.sim.world import World
 
-town = Town(seed=7, network=NetworkModel(latency=Uniform(0.005, 0.050), loss=0.2))
+world = World(seed=7, network=NetworkModel(latency=Uniform(0.005, 0.050), loss=0.2))
 
 
 async def ana() -> None:
-    async with town.node("ana") as node:
+    async with world.node("ana") as node:
         trip = await node.create("trip", order="semantic", description="where to go in spring")
         reading = asyncio.create_task(read("ana", trip))
         await asyncio.sleep(2.0)
         await trip.send(b"Did you visit Delhi?")
         await asyncio.sleep(10.0)
-        assert await town.settle("trip")
-        assert town.check("trip") == [], "every promise was kept"
+        assert await world.settle("trip")
+        assert world.check("trip") == [], "every promise was kept"
         reading.cancel()
         print("\nWhat ana has, as a tree:")
         draw(trip.history())
 
 
 async def ben() -> None:
-    async with town.node("ben") as node:
+    async with world.node("ben") as node:
         trip = await node.join("trip")
         async for message in trip:
             print(line("ben", message))
@@ -43,29 +43,29 @@ async def ben() -> None:
 
 
 async def cleo() -> None:
-    async with town.node("cleo") as node:
+    async with world.node("cleo") as node:
         trip = await node.join("trip")
         reading = asyncio.create_task(read("cleo", trip))
-        await asyncio.sleep(6.0 - town.now)
+        await asyncio.sleep(6.0 - world.now)
         await trip.send(b"Is anybody there?")  # the network is split: only she is
         await asyncio.sleep(5.0)
         replies = await trip.ask(b"window or aisle?", timeout=0.5)  # ben is in the view still, and silent
         for member, reply in replies.items():
-            print(f"{town.now:5.2f} s  cleo has the reply of {name_of(member)}: {reply.decode()}")
+            print(f"{world.now:5.2f} s  cleo has the reply of {name_of(member)}: {reply.decode()}")
         reading.cancel()
 
 
 async def weather() -> None:
     """What happens to the network and the machines."""
     await asyncio.sleep(3.0)
-    print(f"{town.now:5.2f} s  -- the network splits: ana ben | cleo")
-    town.partition([["ana", "ben"], ["cleo"]])
+    print(f"{world.now:5.2f} s  -- the network splits: ana ben | cleo")
+    world.partition([["ana", "ben"], ["cleo"]])
     await asyncio.sleep(5.0)
-    print(f"{town.now:5.2f} s  -- the network heals")
-    town.heal()
+    print(f"{world.now:5.2f} s  -- the network heals")
+    world.heal()
     await asyncio.sleep(2.0)
-    print(f"{town.now:5.2f} s  -- ben's machine dies")
-    town.crash("ben")
+    print(f"{world.now:5.2f} s  -- ben's machine dies")
+    world.crash("ben")
 
 
 async def read(name: str, group: Group) -> None:
@@ -73,7 +73,7 @@ async def read(name: str, group: Group) -> None:
     async for event in group.events():
         if isinstance(event, ViewChange):
             merge = " (a merge)" if len(event.sides) > 1 and event.previous is not None else ""
-            print(f"{town.now:5.2f} s  {name:4} sees {event.view}{merge}")
+            print(f"{world.now:5.2f} s  {name:4} sees {event.view}{merge}")
         elif isinstance(event, MessageBatch):
             for message in event:
                 print(line(name, message))
@@ -83,7 +83,7 @@ async def read(name: str, group: Group) -> None:
 
 def line(name: str, message: Message | Letter) -> str:
     late = ", which comes late" if message.recovered else ""
-    return f"{town.now:5.2f} s  {name:4} reads {message}{late}"
+    return f"{world.now:5.2f} s  {name:4} reads {message}{late}"
 
 
 def draw(messages: list[Message]) -> None:
@@ -94,4 +94,4 @@ def draw(messages: list[Message]) -> None:
 
 
 if __name__ == "__main__":
-    town.run(ana(), ben(), cleo(), weather(), limit_s=60.0)
+    world.run(ana(), ben(), cleo(), weather(), limit_s=60.0)

@@ -25,12 +25,9 @@ def run(example: str) -> list[str]:
 def test_the_example_shows_what_the_text_says() -> None:
     """The first thing that somebody tries would fail, or show the opposite of what the text says."""
     *_, example = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
-    question, answer = run(example)
-    assert "Did you visit Delhi?" in question
-    assert "'Yes', an answer to cem:1" in answer
-    early, late = run(example.replace('order="semantic"', 'order="unordered"'))
-    assert "'Yes'" in early
-    assert "Did you visit Delhi?" in late
+    read, gone = run(example)
+    assert read.endswith("ben reads ana:1: b'Did you visit Delhi?'")
+    assert "ana sees that ben#" in gone
 
 
 def test_two_commands_are_enough() -> None:

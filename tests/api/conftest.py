@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.api import Group, Letter, Message
 from antiphon.model.options import Settings
-from antiphon.sim.town import Town
+from antiphon.sim.world import World
 
 QUICK = Settings(
     heartbeat_s=0.2,
@@ -30,8 +30,8 @@ QUICK = Settings(
 
 
 @pytest.fixture
-def town() -> Town:
-    return Town(seed=7, settings=QUICK)
+def world() -> World:
+    return World(seed=7, settings=QUICK)
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def gathered() -> Any:
     """Opens a node for each name and brings all into one group, `trip`; what is said beyond is of the group."""
 
     @asynccontextmanager
-    async def gather(town: Town, names: Sequence[str] = ("ana", "ben", "cleo"), **options: Any) -> AsyncIterator[list[Group]]:
+    async def gather(world: World, names: Sequence[str] = ("ana", "ben", "cleo"), **options: Any) -> AsyncIterator[list[Group]]:
         async with AsyncExitStack() as stack:
-            nodes = [await stack.enter_async_context(town.node(name)) for name in names]
+            nodes = [await stack.enter_async_context(world.node(name)) for name in names]
             groups = [await nodes[0].create("trip", **options)]
             kind = {"type": options["type"]} if "type" in options else {}
             for node in nodes[1:]:

@@ -19,7 +19,7 @@ from antiphon.model.ids import MessageId, name_of
 from antiphon.model.options import Settings
 from antiphon.sim import NetworkModel
 from antiphon.sim.network import Uniform
-from antiphon.sim.town import Town
+from antiphon.sim.world import World
 
 
 class Interrupted:
@@ -81,17 +81,17 @@ class Interrupter:
         return False
 
 
-Story: TypeAlias = Callable[[Town, Interrupter], Awaitable[None]]
+Story: TypeAlias = Callable[[World, Interrupter], Awaitable[None]]
 
 
-async def pair(town: Town, **options: Any) -> tuple[Group, Group]:
-    ana, ben = town.node("ana"), town.node("ben")
+async def pair(world: World, **options: Any) -> tuple[Group, Group]:
+    ana, ben = world.node("ana"), world.node("ben")
     await ana.start()
     await ben.start()
     group = await ana.create("trip", **options)
     other = await ben.join(group.id)
     await members(group, 2)
-    assert await town.settle("trip")
+    assert await world.settle("trip")
     return group, other
 
 
@@ -115,19 +115,19 @@ async def rest(group: Group) -> list[bytes]:
         read.append(message.data)
 
 
-async def well(town: Town, *groups: Group) -> None:
+async def well(world: World, *groups: Group) -> None:
     """The group works: everybody can send, everybody reads it, and no promise is broken."""
     for group in groups:
         await group.send(b"well, " + name_of(group.me).encode(), timeout=30.0)
-    assert await town.settle("trip")
-    assert town.check("trip") == []
+    assert await world.settle("trip")
+    assert world.check("trip") == []
 
 
 # -- sending ---------------------------------------------------------------------------------------------------------------------
 
 
-async def send(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = await pair(town, window=4)
+async def send(world: World, interrupt: Interrupter) -> None:
+    ana, ben = await pair(world, window=4)
     sent = [await ana.send(b"%d" % number) for number in range(4)]
     before = asyncio.create_task(ana.send(b"before"))
     interrupted = asyncio.create_task(interrupt(ana.send(b"maybe")))
@@ -137,15 +137,15 @@ async def send(town: Town, interrupt: Interrupter) -> None:
         await ana.send(b"behind")  # its turn comes, whatever becomes of those who were there first
     await before
     cancelled = await interrupted
-    await well(town, ana, ben)
+    await well(world, ana, ben)
     heard = await rest(ben)
     assert heard.count(b"maybe") == (not cancelled)  # a send that was cancelled was not accepted
     assert [word for word in heard if word.isdigit()] == [b"%d" % number for number in range(len(sent))]
     assert heard.count(b"before") == heard.count(b"behind") == 1
 
 
-async def send_large(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = await pair(town)
+async def send_large(world: World, interrupt: Interrupter) -> None:
+    ana, ben = await pair(world)
 
     returned = []
 
@@ -154,35 +154,35 @@ async def send_large(town: Town, interrupt: Interrupter) -> None:
             returned.append(await ana.send(bytes([number]) * 300_000))
 
     cancelled = await interrupt(send_some())
-    await well(town, ana, ben)
+    await well(world, ana, ben)
     assert cancelled or len(returned) == 4
     assert [word[0] for word in await rest(ben) if len(word) > 1_000] == list(range(len(returned)))
 
 
-async def send_many(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = await pair(town, window=4)
+async def send_many(world: World, interrupt: Interrupter) -> None:
+    ana, ben = await pair(world, window=4)
     words = [b"%d" % number for number in range(20)]
     cancelled = await interrupt(ana.send_many(words))
-    await well(town, ana, ben)
+    await well(world, ana, ben)
     heard = [word for word in await rest(ben) if word.isdigit()]
     assert heard == words[: len(heard)]  # the first ones, each once
     assert cancelled or [message.seqno for message in interrupt.result] == list(range(1, 21))
     assert cancelled or heard == words
 
 
-async def send_to_one(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = await pair(town)
+async def send_to_one(world: World, interrupt: Interrupter) -> None:
+    ana, ben = await pair(world)
     await ana.send(b"0", to=ben.me)
     await ana.send(b"1", to=ben.me)
     cancelled = await interrupt(ana.send(b"maybe", to=ben.me))
     await ana.send(b"2", to=ben.me)
-    await well(town, ana, ben)
+    await well(world, ana, ben)
     heard = [word for word in await rest(ben) if not word.startswith(b"well")]
     assert heard == ([b"0", b"1", b"2"] if cancelled else [b"0", b"1", b"maybe", b"2"])
 
 
-async def ask(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = await pair(town)
+async def ask(world: World, interrupt: Interrupter) -> None:
+    ana, ben = await pair(world)
     asked: list[bytes] = []
     answering = asyncio.create_task(_answer(ben, asked))
     cancelled = await interrupt(ana.ask(b"maybe", to=ben.me))
@@ -193,11 +193,11 @@ async def ask(town: Town, interrupt: Interrupter) -> None:
     assert ana._questions._by_number == {}
     assert await ana.ask(b"all") == {ben.me: b"heard all"}
     answering.cancel()
-    await well(town, ana, ben)
+    await well(world, ana, ben)
 
 
-async def ask_all(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = await pair(town)
+async def ask_all(world: World, interrupt: Interrupter) -> None:
+    ana, ben = await pair(world)
     asked: list[bytes] = []
     answering = asyncio.create_task(_answer(ben, asked))
     cancelled = await interrupt(ana.ask(b"maybe"))
@@ -205,7 +205,7 @@ async def ask_all(town: Town, interrupt: Interrupter) -> None:
     assert ana._questions._by_number == {}
     assert await ana.ask(b"sure") == {ben.me: b"heard sure"}
     answering.cancel()
-    await well(town, ana, ben)
+    await well(world, ana, ben)
 
 
 async def _answer(group: Group, asked: list[bytes]) -> None:
@@ -215,8 +215,8 @@ async def _answer(group: Group, asked: list[bytes]) -> None:
             await message.reply(b"heard " + message.data)
 
 
-async def reply(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = await pair(town)
+async def reply(world: World, interrupt: Interrupter) -> None:
+    ana, ben = await pair(world)
     asking = asyncio.create_task(ana.ask(b"?", to=ben.me, timeout=20.0))
     letter = await anext(aiter(ben))
     assert isinstance(letter, Letter)
@@ -227,14 +227,14 @@ async def reply(town: Town, interrupt: Interrupter) -> None:
         assert await asking == b"again"
     else:
         assert await asking == b"!"
-    await well(town, ana, ben)
+    await well(world, ana, ben)
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------------------
 
 
-async def _reading(town: Town, interrupt: Interrupter, kind: str) -> None:
-    ana, ben = await pair(town, order="total")
+async def _reading(world: World, interrupt: Interrupter, kind: str) -> None:
+    ana, ben = await pair(world, order="total")
     await rest(ben)
     reader: Any = aiter(ben) if kind == "messages" else getattr(ben, kind)()
     speaking = asyncio.create_task(_speak(ana))
@@ -247,7 +247,7 @@ async def _reading(town: Town, interrupt: Interrupter, kind: str) -> None:
             heard += _data(await anext(reader))
     await speaking
     assert heard == [b"%d" % number for number in range(10)]
-    await well(town, ana, ben)
+    await well(world, ana, ben)
     assert await rest(ben) == [b"well, ana", b"well, ben"]
 
 
@@ -270,22 +270,22 @@ def _data(entry: Any) -> list[bytes]:
     return [message.data for message in entry] if hasattr(entry, "payloads") else []
 
 
-async def read_messages(town: Town, interrupt: Interrupter) -> None:
-    await _reading(town, interrupt, "messages")
+async def read_messages(world: World, interrupt: Interrupter) -> None:
+    await _reading(world, interrupt, "messages")
 
 
-async def read_batches(town: Town, interrupt: Interrupter) -> None:
-    await _reading(town, interrupt, "batches")
+async def read_batches(world: World, interrupt: Interrupter) -> None:
+    await _reading(world, interrupt, "batches")
 
 
-async def read_events(town: Town, interrupt: Interrupter) -> None:
-    await _reading(town, interrupt, "events")
+async def read_events(world: World, interrupt: Interrupter) -> None:
+    await _reading(world, interrupt, "events")
 
 
-async def read_views(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = await pair(town)
+async def read_views(world: World, interrupt: Interrupter) -> None:
+    ana, ben = await pair(world)
     changes, sizes = ana.views(), []
-    cleo = town.node("cleo")
+    cleo = world.node("cleo")
     starting = asyncio.create_task(_start_and_join(cleo, ana))
     if not await interrupt(_next(changes)):
         sizes.append(len(interrupt.result.view.members))
@@ -303,8 +303,8 @@ async def _start_and_join(node: Node, group: Group) -> Group:
     return await node.join(group.id)
 
 
-async def discovered(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = town.node("ana"), town.node("ben")
+async def discovered(world: World, interrupt: Interrupter) -> None:
+    ana, ben = world.node("ana"), world.node("ben")
     await ana.start()
     await ben.start()
     stream, names = ben.discovered(), []
@@ -324,8 +324,8 @@ async def discovered(town: Town, interrupt: Interrupter) -> None:
     assert names == ["first", "second"]
 
 
-async def two_readers(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = await pair(town)
+async def two_readers(world: World, interrupt: Interrupter) -> None:
+    ana, ben = await pair(world)
     await rest(ben)
     heard: list[bytes] = []
 
@@ -355,8 +355,8 @@ async def two_readers(town: Town, interrupt: Interrupter) -> None:
 # -- coming and going ------------------------------------------------------------------------------------------------------------
 
 
-async def create(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = town.node("ana"), town.node("ben")
+async def create(world: World, interrupt: Interrupter) -> None:
+    ana, ben = world.node("ana"), world.node("ben")
     await ana.start()
     await ben.start()
     cancelled = await interrupt(ana.create("trip"))
@@ -367,11 +367,11 @@ async def create(town: Town, interrupt: Interrupter) -> None:
     else:
         group = interrupt.result
     other = await ben.join("trip")
-    await well(town, group, other)
+    await well(world, group, other)
 
 
-async def _joining(town: Town, interrupt: Interrupter, **choices: Any) -> None:
-    ana, ben = town.node("ana"), town.node("ben")
+async def _joining(world: World, interrupt: Interrupter, **choices: Any) -> None:
+    ana, ben = world.node("ana"), world.node("ben")
     await ana.start()
     group = await ana.create("trip", state=lambda: b"state")
     reading = asyncio.create_task(_answer(group, []))
@@ -390,27 +390,27 @@ async def _joining(town: Town, interrupt: Interrupter, **choices: Any) -> None:
     await members(group, 2)
     assert other.view.members[-1] == other.me
     reading.cancel()
-    await well(town, group, other)
+    await well(world, group, other)
 
 
-async def join_what_is_known(town: Town, interrupt: Interrupter) -> None:
-    await _joining(town, interrupt, known=True)
+async def join_what_is_known(world: World, interrupt: Interrupter) -> None:
+    await _joining(world, interrupt, known=True)
 
 
-async def join_by_name(town: Town, interrupt: Interrupter) -> None:
-    await _joining(town, interrupt)
+async def join_by_name(world: World, interrupt: Interrupter) -> None:
+    await _joining(world, interrupt)
 
 
-async def join_at_an_address(town: Town, interrupt: Interrupter) -> None:
-    await _joining(town, interrupt, at=["ana"])
+async def join_at_an_address(world: World, interrupt: Interrupter) -> None:
+    await _joining(world, interrupt, at=["ana"])
 
 
-async def join_for_the_state(town: Town, interrupt: Interrupter) -> None:
-    await _joining(town, interrupt, history="state")
+async def join_for_the_state(world: World, interrupt: Interrupter) -> None:
+    await _joining(world, interrupt, history="state")
 
 
-async def join_or_create(town: Town, interrupt: Interrupter) -> None:
-    ana = town.node("ana")
+async def join_or_create(world: World, interrupt: Interrupter) -> None:
+    ana = world.node("ana")
     await ana.start()
     if await interrupt(ana.join("trip", create=True, order="total")):
         await asyncio.sleep(2.0)
@@ -418,11 +418,11 @@ async def join_or_create(town: Town, interrupt: Interrupter) -> None:
         group = await ana.join("trip", create=True, order="total")
     else:
         group = interrupt.result
-    await well(town, group)
+    await well(world, group)
 
 
-async def leave(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = await pair(town)
+async def leave(world: World, interrupt: Interrupter) -> None:
+    ana, ben = await pair(world)
     await ben.send(b"last words")
     await interrupt(ben.leave())
     await members(ana, 1)  # cancelled or not, it leaves
@@ -431,26 +431,26 @@ async def leave(town: Town, interrupt: Interrupter) -> None:
     await ana.send(b"alone")
     again = await ben._node.join("trip")
     await members(ana, 2)
-    await well(town, ana, again)
+    await well(world, ana, again)
 
 
-async def close(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = await pair(town)
+async def close(world: World, interrupt: Interrupter) -> None:
+    ana, ben = await pair(world)
     await ben.send(b"last words")
     await interrupt(ben._node.close())
     await ben._node.close()
-    assert not town.alive("ben")
+    assert not world.alive("ben")
     await members(ana, 1)
     assert [message.data async for message in ben] == [b"last words"]
-    async with town.node("ben") as node:
+    async with world.node("ben") as node:
         again = await node.join("trip")
         await members(ana, 2)
-        await well(town, ana, again)
+        await well(world, ana, again)
 
 
-async def send_outside(town: Town, interrupt: Interrupter) -> None:
-    ana, ben = await pair(town, open=True)
-    async with town.node("cleo") as cleo:
+async def send_outside(world: World, interrupt: Interrupter) -> None:
+    ana, ben = await pair(world, open=True)
+    async with world.node("cleo") as cleo:
         await anext(cleo.discovered())
         sent = 0
         for number in range(1_100):  # more than an outsider may have on its way
@@ -460,7 +460,7 @@ async def send_outside(town: Town, interrupt: Interrupter) -> None:
         await cleo.send_outside("trip", b"end")
         heard = await rest(ben)
         assert heard == [b"%d" % number for number in range(sent)] + [b"end"]
-    await well(town, ana, ben)
+    await well(world, ana, ben)
 
 
 STORIES: dict[str, tuple[Story, int]] = {
@@ -501,9 +501,9 @@ def test_a_call_may_be_cancelled_at_any_time(name: str, late: bool, quick: Setti
         interrupt = Interrupter(place, late)
         # Few private messages may be under way, so that those wait too.
         settings = Settings(**{field: getattr(quick, field) for field in quick.__struct_fields__} | {"private_messages": 2})
-        town = Town(seed=7, settings=settings)
+        world = World(seed=7, settings=settings)
         try:
-            town.run(story(town, interrupt), limit_s=600.0)
+            world.run(story(world, interrupt), limit_s=600.0)
         except BaseException as error:
             error.add_note(f"{name}, cancelled at wait {place}, {'woken' if late else 'waiting'}")
             raise
@@ -517,11 +517,11 @@ def test_a_join_is_given_up_at_the_moment_when_the_group_is_founded(quick: Setti
 
     def join(cancelled_at: int) -> int:
         """Which frame tells the node that it may found the group; the join is cancelled just before frame `cancelled_at` is taken."""
-        town = Town(seed=7, settings=quick)
+        world = World(seed=7, settings=quick)
         frames, telling = 0, 0
 
         async def story() -> None:
-            ana, ben = town.node("ana"), town.node("ben")
+            ana, ben = world.node("ana"), world.node("ben")
             receive = ben._receive
 
             def watch(*arguments: Any) -> None:
@@ -542,9 +542,9 @@ def test_a_join_is_given_up_at_the_moment_when_the_group_is_founded(quick: Setti
                 assert joining.cancelled()
                 await asyncio.sleep(5.0)
                 assert not ben.core.memberships
-                await well(town, await ben.join("trip", create=True, at=["ana"]))
+                await well(world, await ben.join("trip", create=True, at=["ana"]))
 
-        town.run(story())
+        world.run(story())
         return telling
 
     telling = join(0)
@@ -555,11 +555,11 @@ def test_a_join_is_given_up_at_the_moment_when_the_group_is_founded(quick: Setti
 @pytest.mark.parametrize("seed", range(6))
 def test_what_was_accepted_is_read_once_and_nothing_else_is(seed: int, quick: Settings) -> None:
     """Under load and loss, calls that time out at any moment would leave messages behind that nobody knows of, or lose some."""
-    town = Town(seed=seed, settings=quick, network=NetworkModel(latency=Uniform(0.001, 0.02), loss=0.1))
+    world = World(seed=seed, settings=quick, network=NetworkModel(latency=Uniform(0.001, 0.02), loss=0.1))
     chance = random.Random(seed)
 
     async def story() -> None:
-        ana, ben = await pair(town, window=8, order="total")
+        ana, ben = await pair(world, window=8, order="total")
         accepted: list[MessageId] = []
         heard: dict[str, list[MessageId]] = {"ana": [], "ben": []}
 
@@ -584,42 +584,42 @@ def test_what_was_accepted_is_read_once_and_nothing_else_is(seed: int, quick: Se
 
         listening = [asyncio.create_task(listen(group, name)) for group, name in ((ana, "ana"), (ben, "ben"))]
         await asyncio.gather(*(speak(group, name) for group, name in ((ana, "a"), (ana, "b"), (ben, "c"), (ben, "d"))))
-        assert await town.settle("trip")
+        assert await world.settle("trip")
         await asyncio.sleep(2.0)
         for task in listening:
             task.cancel()
         assert 20 < len(accepted) < 240
         assert heard["ana"] == heard["ben"]
         assert sorted(heard["ana"]) == sorted(accepted)
-        assert town.check("trip") == []
+        assert world.check("trip") == []
 
-    town.run(story(), limit_s=600.0)
+    world.run(story(), limit_s=600.0)
 
 
 def test_a_timed_out_send_was_not_accepted(quick: Settings) -> None:
     """Whoever tries again after a time-out would send twice."""
-    town = Town(seed=7, settings=quick)
+    world = World(seed=7, settings=quick)
 
     async def story() -> None:
-        ana, ben = await pair(town, window=2)
-        town.pause("ben")
+        ana, ben = await pair(world, window=2)
+        world.pause("ben")
         await ana.send_many([b"0", b"1"])
         for _ in range(3):
             with pytest.raises(TimedOut):
                 await ana.send(b"late", timeout=0.1)
-        town.resume("ben")
+        world.resume("ben")
         await ana.send(b"2")
         assert await rest(ben) == [b"0", b"1", b"2"]
 
-    town.run(story())
+    world.run(story())
 
 
 def test_polling_a_quiet_group_keeps_nothing(quick: Settings) -> None:
     """A program that looks every second whether there is news would grow for ever."""
-    town = Town(seed=7, settings=quick)
+    world = World(seed=7, settings=quick)
 
     async def story() -> None:
-        ana, ben = await pair(town)
+        ana, ben = await pair(world)
         await rest(ben)
         reader = aiter(ben)
         for _ in range(100):
@@ -629,4 +629,4 @@ def test_polling_a_quiet_group_keeps_nothing(quick: Settings) -> None:
         await ana.send(b"news")
         assert (await anext(reader)).data == b"news"
 
-    town.run(story())
+    world.run(story())

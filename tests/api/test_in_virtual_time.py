@@ -24,7 +24,7 @@ from antiphon.errors import (
 from antiphon.model.events import Stabilised, Synchronised
 from antiphon.model.ids import MessageId, name_of
 from antiphon.model.options import Settings
-from antiphon.sim.town import Town
+from antiphon.sim.world import World
 
 
 def words(messages: list[Message]) -> list[bytes]:
@@ -32,11 +32,11 @@ def words(messages: list[Message]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("order", ["unordered", "fifo", "causal", "total", "semantic"])
-def test_everybody_reads_what_everybody_sends(town: Town, gathered: Any, read: Any, order: str) -> None:
+def test_everybody_reads_what_everybody_sends(world: World, gathered: Any, read: Any, order: str) -> None:
     """A group would be a group in name only."""
 
     async def story() -> None:
-        async with gathered(town, order=order) as groups:
+        async with gathered(world, order=order) as groups:
 
             async def speak(group: Group) -> None:
                 for number in range(20):
@@ -49,23 +49,23 @@ def test_everybody_reads_what_everybody_sends(town: Town, gathered: Any, read: A
             assert [sorted(words(one)) for one in heard] == [sorted(words(heard[0]))] * 3
             if order == "total":
                 assert words(heard[0]) == words(heard[1]) == words(heard[2])
-            assert await town.settle("trip")
-            assert town.check("trip") == []
+            assert await world.settle("trip")
+            assert world.check("trip") == []
 
-    town.run(story())
+    world.run(story())
 
 
-def test_a_message_says_who_when_and_what_it_answers(town: Town, gathered: Any, read: Any) -> None:
+def test_a_message_says_who_when_and_what_it_answers(world: World, gathered: Any, read: Any) -> None:
     """A chat could not draw its threads."""
 
     async def story() -> None:
-        async with gathered(town, order="semantic") as (ana, ben, cleo):
+        async with gathered(world, order="semantic") as (ana, ben, cleo):
             question = await ana.send(b"Did you visit Delhi?")
             (heard,) = await read(ben, 1)
             assert (heard.id, heard.sender, heard.data, heard.raw) == (question, ana.me, b"Did you visit Delhi?", b"Did you visit Delhi?")
             assert (heard.reply_to, heard.after, heard.lost, heard.recovered, heard.private) == (None, (), (), False, False)
             assert heard.view == ben.view.id
-            assert 0.0 < heard.sent_at <= town.now
+            assert 0.0 < heard.sent_at <= world.now
             other = await ben.send(b"I was in Agra")
             answer = await ben.send(b"Yes", reply_to=heard.id, after=[other])
             asked, _, answered = await read(cleo, 3)
@@ -74,14 +74,14 @@ def test_a_message_says_who_when_and_what_it_answers(town: Town, gathered: Any, 
             with pytest.raises(UnknownParent):
                 await cleo.send(b"what?", reply_to=MessageId(ana.me, 99))
 
-    town.run(story())
+    world.run(story())
 
 
-def test_batches_and_messages_are_one_stream(town: Town, gathered: Any, read: Any) -> None:
+def test_batches_and_messages_are_one_stream(world: World, gathered: Any, read: Any) -> None:
     """Who changes from messages to batches in the middle would lose the rest of a batch, or read it twice."""
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben")) as (ana, ben):
+        async with gathered(world, ("ana", "ben")) as (ana, ben):
             ids = await ana.send_many([b"%d" % number for number in range(1_000)])
             assert ids == [MessageId(ana.me, number) for number in range(1, 1_001)]
             heard = [message.data for message in await read(ben, 3)]
@@ -99,14 +99,14 @@ def test_batches_and_messages_are_one_stream(town: Town, gathered: Any, read: An
             assert await ana.send(b"") == MessageId(ana.me, 1_001)
             assert words(await read(ben, 1)) == [b""]
 
-    town.run(story())
+    world.run(story())
 
 
-def test_several_readers_share_one_stream(town: Town, gathered: Any) -> None:
+def test_several_readers_share_one_stream(world: World, gathered: Any) -> None:
     """Two workers that read one group would both do the same work, or leave some of it undone."""
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben")) as (ana, ben):
+        async with gathered(world, ("ana", "ben")) as (ana, ben):
             done: list[bytes] = []
 
             async def worker() -> None:
@@ -124,14 +124,14 @@ def test_several_readers_share_one_stream(town: Town, gathered: Any) -> None:
             await asyncio.gather(*workers)
             assert sorted(done, key=int) == [b"%d" % number for number in range(100)]
 
-    town.run(story(), limit_s=60.0)
+    world.run(story(), limit_s=60.0)
 
 
-def test_the_view_and_its_changes(town: Town, gathered: Any, grown: Any) -> None:
+def test_the_view_and_its_changes(world: World, gathered: Any, grown: Any) -> None:
     """A program would not know who is there, or would hear of it in another order than it happened."""
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben")) as (ana, ben), town.node("cleo") as node:
+        async with gathered(world, ("ana", "ben")) as (ana, ben), world.node("cleo") as node:
             changes, late = ana.views(), ana.views()
             cleo = await node.join((await anext(node.discovered())).id)
             change = await anext(changes)
@@ -150,14 +150,14 @@ def test_the_view_and_its_changes(town: Town, gathered: Any, grown: Any) -> None
                 await waiting
             assert [change async for change in ana.views()] == []
 
-    town.run(story())
+    world.run(story())
 
 
-def test_events_have_messages_and_views_in_one_order(town: Town, gathered: Any) -> None:
+def test_events_have_messages_and_views_in_one_order(world: World, gathered: Any) -> None:
     """A replicated program that acts on views would act at another point of the messages than its copies."""
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben"), order="total") as (ana, ben), town.node("cleo") as node:
+        async with gathered(world, ("ana", "ben"), order="total") as (ana, ben), world.node("cleo") as node:
             told: dict[str, list[object]] = {"ana": [], "ben": []}
 
             async def listen(name: str, group: Group) -> None:
@@ -185,16 +185,16 @@ def test_events_have_messages_and_views_in_one_order(town: Town, gathered: Any) 
                 await ana.leave()
                 await ben.leave()
 
-    town.run(story())
+    world.run(story())
 
 
-def test_why_a_message_waits(town: Town, gathered: Any, read: Any) -> None:
+def test_why_a_message_waits(world: World, gathered: Any, read: Any) -> None:
     """Somebody whose message does not come could not find out what it waits for."""
 
     async def story() -> None:
-        async with gathered(town, order="semantic") as (ana, ben, cleo):
-            assert await town.settle("trip")
-            town.rules.append(Rule.parse("hold data from ana to cleo"))
+        async with gathered(world, order="semantic") as (ana, ben, cleo):
+            assert await world.settle("trip")
+            world.rules.append(Rule.parse("hold data from ana to cleo"))
             question = await ana.send(b"Did you visit Delhi?")
             await read(ben, 1)
             answer = await ben.send(b"Yes", reply_to=question)
@@ -204,8 +204,8 @@ def test_why_a_message_waits(town: Town, gathered: Any, read: Any) -> None:
             assert why.waits_for == (question,)
             assert "ana" in why.reason
             assert cleo.why(MessageId(ben.me, 77)).state == "unknown"
-            town.rules.clear()
-            town.release()
+            world.rules.clear()
+            world.release()
             while cleo.why(answer).state != "delivered":
                 await asyncio.sleep(0.001)
             assert "inbox" in cleo.why(answer).reason
@@ -213,14 +213,14 @@ def test_why_a_message_waits(town: Town, gathered: Any, read: Any) -> None:
             assert cleo.why(answer).state == "delivered"
             assert "inbox" not in cleo.why(answer).reason
 
-    town.run(story())
+    world.run(story())
 
 
-def test_a_letter_reaches_one_member_alone(town: Town, gathered: Any, read: Any) -> None:
+def test_a_letter_reaches_one_member_alone(world: World, gathered: Any, read: Any) -> None:
     """What was meant for one would be read by all, or come before what was said to all."""
 
     async def story() -> None:
-        async with gathered(town) as (ana, ben, cleo):
+        async with gathered(world) as (ana, ben, cleo):
             await ana.send(b"to all")
             await ana.send(b"to ben", to=ben.me)
             await ana.send(b"to ben again", to=ben.me)
@@ -238,14 +238,14 @@ def test_a_letter_reaches_one_member_alone(town: Town, gathered: Any, read: Any)
             with pytest.raises(NotAMember):
                 await ana.send(b"too late", to=cleo.me)
 
-    town.run(story())
+    world.run(story())
 
 
-def test_ask_and_reply(town: Town, gathered: Any) -> None:
+def test_ask_and_reply(world: World, gathered: Any) -> None:
     """A request would have no response, or somebody else's."""
 
     async def story() -> None:
-        async with gathered(town) as (ana, ben, cleo):
+        async with gathered(world) as (ana, ben, cleo):
 
             async def answer(group: Group) -> None:
                 async for message in group:
@@ -269,14 +269,14 @@ def test_ask_and_reply(town: Town, gathered: Any) -> None:
             with pytest.raises(NotAMember):
                 await ana.ask(b"gone?", to=ben.me)
 
-    town.run(story())
+    world.run(story())
 
 
-def test_leaving_is_complete(town: Town, gathered: Any, read: Any, grown: Any) -> None:
+def test_leaving_is_complete(world: World, gathered: Any, read: Any, grown: Any) -> None:
     """What was said before leaving would be lost, or one who left would still seem to be there."""
 
     async def story() -> None:
-        async with gathered(town) as (ana, ben, cleo):
+        async with gathered(world) as (ana, ben, cleo):
             await ben.send_many([b"%d" % number for number in range(500)])
             assert await ben.leave() == 0
             assert await ben.leave() == 0
@@ -292,7 +292,7 @@ def test_leaving_is_complete(town: Town, gathered: Any, read: Any, grown: Any) -
             assert len(rest) == 500  # what was delivered before it left may still be read
             assert "left" in repr(ben)
 
-    town.run(story())
+    world.run(story())
 
 
 class Line(Struct):
@@ -300,11 +300,11 @@ class Line(Struct):
     number: int
 
 
-def test_typed_payloads(town: Town, gathered: Any, read: Any) -> None:
+def test_typed_payloads(world: World, gathered: Any, read: Any) -> None:
     """Every program would write its own encoding, and a wrong one would reach the others."""
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben"), type=Line) as (ana, ben), town.node("cleo") as node:
+        async with gathered(world, ("ana", "ben"), type=Line) as (ana, ben), world.node("cleo") as node:
             await ana.send(Line("ana", 1))
             assert words(await read(ben, 1)) == [Line("ana", 1)]
             with pytest.raises(UsageError, match="not a Line"):
@@ -325,7 +325,7 @@ def test_typed_payloads(town: Town, gathered: Any, read: Any) -> None:
                 await raw.send("text")  # type: ignore[arg-type]
             await raw.send(bytearray(b"\x01"))
 
-    town.run(story())
+    world.run(story())
 
 
 async def _answer_one(group: Group, answer: object) -> None:
@@ -339,16 +339,16 @@ async def _answer_one(group: Group, answer: object) -> None:
     ("history", "expected"),
     [("all", "0123456789"), ("none", ""), (("last", 3), "789"), (("since", 0.55), "6789")],
 )
-def test_what_a_newcomer_wants_of_the_past(town: Town, read: Any, history: Any, expected: str) -> None:
+def test_what_a_newcomer_wants_of_the_past(world: World, read: Any, history: Any, expected: str) -> None:
     """A newcomer would be given everything that was ever said, or nothing when it needs it."""
 
     async def story() -> None:
-        async with town.node("ana") as one, town.node("ben") as other:
+        async with world.node("ana") as one, world.node("ben") as other:
             ana = await one.create("trip")
-            start = town.now
+            start = world.now
             assert start < 0.05
             for number in range(10):
-                await asyncio.sleep(start + number * 0.1 - town.now)
+                await asyncio.sleep(start + number * 0.1 - world.now)
                 await ana.send(b"%d" % number)
             ben = await other.join((await anext(other.discovered())).id, history=history)
             await ana.send(b"now")
@@ -360,14 +360,14 @@ def test_what_a_newcomer_wants_of_the_past(town: Town, read: Any, history: Any, 
             assert b"".join(heard[:-1]).decode() == expected
             assert b"".join(words(ana.history())) == b"0123456789now"
 
-    town.run(story())
+    world.run(story())
 
 
-def test_a_newcomer_is_given_the_state(town: Town, read: Any) -> None:
+def test_a_newcomer_is_given_the_state(world: World, read: Any) -> None:
     """A newcomer would have the state of one moment and the messages since another: something counted twice, or not at all."""
 
     async def story() -> None:
-        async with town.node("ana") as one, town.node("ben") as other:
+        async with world.node("ana") as one, world.node("ben") as other:
             total = 0
             ana = await one.create("sum", order="total", state=lambda: b"%d" % total)
 
@@ -397,57 +397,57 @@ def test_a_newcomer_is_given_the_state(town: Town, read: Any) -> None:
             await speaking
             counting.cancel()
 
-    town.run(story())
+    world.run(story())
 
 
-def test_a_state_that_nobody_gives(town: Town) -> None:
+def test_a_state_that_nobody_gives(world: World) -> None:
     """A newcomer would wait for a state for ever."""
 
     async def story() -> None:
-        async with town.node("ana") as one, town.node("ben") as other:
+        async with world.node("ana") as one, world.node("ben") as other:
             await one.create("trip")
             ben = await other.join((await anext(other.discovered())).id, history="state", timeout=30.0)
             assert ben.state is None
 
-    town.run(story())
+    world.run(story())
 
 
 def test_a_sender_waits_for_a_slow_reader(gathered: Any, quick: Settings) -> None:
     """A fast sender would fill the memory of the slowest member, or of itself."""
-    town = Town(seed=7, settings=quick)
+    world = World(seed=7, settings=quick)
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben"), window=16) as (ana, _):
-            town.slow("ben", 0.05)
+        async with gathered(world, ("ana", "ben"), window=16) as (ana, _):
+            world.slow("ben", 0.05)
             for _ in range(16):
                 ana.try_send(b"x")
             with pytest.raises(WouldBlock):
                 ana.try_send(b"x")
-            before = town.now
+            before = world.now
             for _ in range(100):
                 await ana.send(b"y")
-            assert town.now > before
-            town.pause("ben")
+            assert world.now > before
+            world.pause("ben")
             with pytest.raises(TimedOut, match=r"nothing could be sent to trip for 0\.2 s") as caught:
                 await ana.send_many([b"z"] * 50, timeout=0.2)
             assert caught.value.accepted <= 16
             assert isinstance(caught.value, TimeoutError)
             with pytest.raises(TimedOut):
                 await ana.send(b"z", timeout=0.2)
-            town.resume("ben")
-            town.slow("ben", 0.0)
+            world.resume("ben")
+            world.slow("ben", 0.0)
             assert len(await ana.send_many([b"w"] * 50)) == 50
 
-    town.run(story())
+    world.run(story())
 
 
 def test_who_does_not_read_holds_the_others_up_within_bounds(gathered: Any, quick: Settings) -> None:
     """A program that stops reading would fill its memory with what it will never read, and those who send would not know."""
-    town = Town(seed=7, settings=structs.replace(quick, inbox_messages=100))
+    world = World(seed=7, settings=structs.replace(quick, inbox_messages=100))
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben"), window=64) as (ana, ben):
-            assert await town.settle("trip")
+        async with gathered(world, ("ana", "ben"), window=64) as (ana, ben):
+            assert await world.settle("trip")
             reading = asyncio.create_task(_read_until(ana, b"1999"))
             sending = asyncio.create_task(ana.send_many([b"%d" % number for number in range(2_000)]))
             await asyncio.sleep(5.0)
@@ -462,9 +462,9 @@ def test_who_does_not_read_holds_the_others_up_within_bounds(gathered: Any, quic
             assert await _read_until(ben, b"1999") == await reading == [b"%d" % number for number in range(2_000)]
             assert len(await sending) == 2_000
             await ben.send(b"now I may")
-            assert town.check("trip", settled=False) == []
+            assert world.check("trip", settled=False) == []
 
-    town.run(story())
+    world.run(story())
 
 
 async def _read_until(group: Group, last: bytes) -> list[bytes]:
@@ -478,11 +478,11 @@ async def _read_until(group: Group, last: bytes) -> list[bytes]:
 
 def test_a_slow_receiver_of_letters_does_not_hold_up_the_group(gathered: Any, quick: Settings, read: Any) -> None:
     """A private message to somebody who sleeps would stop everything that this member says to all."""
-    town = Town(seed=7, settings=structs.replace(quick, private_messages=2, suspect_s=60.0))
+    world = World(seed=7, settings=structs.replace(quick, private_messages=2, suspect_s=60.0))
 
     async def story() -> None:
-        async with gathered(town) as (ana, ben, cleo):
-            town.pause("ben")
+        async with gathered(world) as (ana, ben, cleo):
+            world.pause("ben")
             letters = [asyncio.create_task(ana.send(b"%d" % number, to=ben.me)) for number in range(5)]
             await asyncio.sleep(0.1)
             assert [letter.done() for letter in letters] == [True, True, False, False, False]
@@ -491,49 +491,49 @@ def test_a_slow_receiver_of_letters_does_not_hold_up_the_group(gathered: Any, qu
                 await ana.send(b"to cleo", to=cleo.me)
                 assert words(await read(cleo, 2)) == [b"to all", b"to cleo"]
             assert ana.stats()["sends_waiting"] == 3
-            town.resume("ben")
+            world.resume("ben")
             await asyncio.gather(*letters)
             heard = words(await read(ben, 6))
             assert [word for word in heard if word.isdigit()] == [b"0", b"1", b"2", b"3", b"4"]
             assert ana.stats()["sends_waiting"] == 0
 
-    town.run(story())
+    world.run(story())
 
 
 def test_waiting_sends_keep_their_order(gathered: Any, quick: Settings, read: Any) -> None:
     """What was sent later would overtake what waits, and fifo would be a promise of the network only."""
-    town = Town(seed=7, settings=quick)
+    world = World(seed=7, settings=quick)
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben"), window=4) as (ana, ben):
+        async with gathered(world, ("ana", "ben"), window=4) as (ana, ben):
             sends = [asyncio.create_task(ana.send(b"%d" % number)) for number in range(40)]
             many = asyncio.create_task(ana.send_many([b"%d" % number for number in range(40, 60)]))
             ids = await asyncio.gather(*sends)
             assert [message.seqno for message in [*ids, *await many]] == list(range(1, 61))
             assert words(await read(ben, 60)) == [b"%d" % number for number in range(60)]
 
-    town.run(story())
+    world.run(story())
 
 
-def test_too_large_is_said_at_once(town: Town, gathered: Any) -> None:
+def test_too_large_is_said_at_once(world: World, gathered: Any) -> None:
     """A payload that nobody can take would be tried for ever."""
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben")) as (ana, _):
-            limit = town.settings.message_bytes
+        async with gathered(world, ("ana", "ben")) as (ana, _):
+            limit = world.settings.message_bytes
             for call in (ana.send(bytes(limit + 1)), ana.send_many([b"x", bytes(limit + 1)])):
                 with pytest.raises(TooLarge):
                     await call
             await ana.send(b"small")
 
-    town.run(story())
+    world.run(story())
 
 
-def test_groups_are_discovered(town: Town) -> None:
+def test_groups_are_discovered(world: World) -> None:
     """Nobody would find a group without being told of it by hand."""
 
     async def story() -> None:
-        async with town.node("ana") as ana, town.node("ben") as ben:
+        async with world.node("ana") as ana, world.node("ben") as ben:
             stream = ben.discovered()
             first = await ana.create("first", order="total", description="the first")
             info = await anext(stream)
@@ -547,28 +547,28 @@ def test_groups_are_discovered(town: Town) -> None:
             assert [info.id for info in ben.groups()] == [second.id]
         assert [info async for info in stream] == []
 
-    town.run(story())
+    world.run(story())
 
 
-def test_all_who_create_by_name_meet(town: Town, grown: Any) -> None:
+def test_all_who_create_by_name_meet(world: World, grown: Any) -> None:
     """Two who start at the same moment would found two groups of one name and never meet."""
 
     async def member(name: str) -> str:
-        async with town.node(name) as node:
+        async with world.node(name) as node:
             group = await node.join("lobby", create=True, order="causal")
             await grown(group, 4)
             assert group.options.order == "causal"
             await asyncio.sleep(1.0)
             return group.id
 
-    assert len(set(town.run(*(member(name) for name in ("ana", "ben", "cleo", "dan"))))) == 1
+    assert len(set(world.run(*(member(name) for name in ("ana", "ben", "cleo", "dan"))))) == 1
 
 
-def test_calls_that_cannot_work_say_why(town: Town, gathered: Any) -> None:
+def test_calls_that_cannot_work_say_why(world: World, gathered: Any) -> None:
     """Somebody would wait for a group that does not exist, or wonder what an option does that is ignored."""
 
     async def story() -> None:
-        async with town.node("ana") as node:
+        async with world.node("ana") as node:
             with pytest.raises(JoinFailed):
                 await node.join("nowhere")
             with pytest.raises(InvalidOption, match="order"):
@@ -588,17 +588,17 @@ def test_calls_that_cannot_work_say_why(town: Town, gathered: Any) -> None:
         with pytest.raises(UsageError, match="closed"):
             await node.create("trip")
         with pytest.raises(UsageError, match="not started"):
-            town.node("ben").groups()
+            world.node("ben").groups()
 
-    town.run(story())
+    world.run(story())
 
 
-def test_closing_a_node_ends_whatever_waits(town: Town, gathered: Any) -> None:
+def test_closing_a_node_ends_whatever_waits(world: World, gathered: Any) -> None:
     """A program that shuts down would hang on a reader that nobody wakes."""
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben"), window=4) as (ana, ben):
-            town.pause("ben")
+        async with gathered(world, ("ana", "ben"), window=4) as (ana, ben):
+            world.pause("ben")
             reading = asyncio.create_task(_count(ana))
             sending = asyncio.create_task(ana.send_many([b"x"] * 50))
             asking = asyncio.create_task(ana.ask(b"?", to=ben.me, timeout=1e6))
@@ -610,20 +610,20 @@ def test_closing_a_node_ends_whatever_waits(town: Town, gathered: Any) -> None:
             for task in (sending, asking):
                 with pytest.raises(NotInGroup):
                     await task
-            town.resume("ben")
+            world.resume("ben")
 
-    town.run(story())
+    world.run(story())
 
 
 async def _count(stream: Any) -> int:
     return len([one async for one in stream])
 
 
-def test_any_call_may_be_awaited_while_reading(town: Town, gathered: Any, read: Any, grown: Any) -> None:
+def test_any_call_may_be_awaited_while_reading(world: World, gathered: Any, read: Any, grown: Any) -> None:
     """A handler that sends, asks, creates, joins or leaves would wait for itself."""
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben")) as (ana, ben):
+        async with gathered(world, ("ana", "ben")) as (ana, ben):
             answering = asyncio.create_task(_answer_one(ana, b"yes"))
             await ana.send(b"start")
             seen = []
@@ -646,14 +646,14 @@ def test_any_call_may_be_awaited_while_reading(town: Town, gathered: Any, read: 
             assert seen == [b"start", b"sent from a handler", b"a", b"b"]
             await answering
 
-    town.run(story())
+    world.run(story())
 
 
-def test_an_open_group_takes_messages_from_outside(town: Town, gathered: Any, read: Any) -> None:
+def test_an_open_group_takes_messages_from_outside(world: World, gathered: Any, read: Any) -> None:
     """A sensor would have to read everything only to say something."""
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben"), open=True) as (ana, ben), town.node("cleo") as cleo:
+        async with gathered(world, ("ana", "ben"), open=True) as (ana, ben), world.node("cleo") as cleo:
             await anext(cleo.discovered())
             assert await cleo.send_outside("trip", b"from outside") == 1
             (heard,) = await read(ana, 1)
@@ -662,21 +662,21 @@ def test_an_open_group_takes_messages_from_outside(town: Town, gathered: Any, re
             with pytest.raises(JoinFailed):
                 await cleo.send_outside("nowhere", b"x")
 
-    town.run(story())
+    world.run(story())
 
 
-def test_stats_are_plain_values(town: Town, gathered: Any) -> None:
+def test_stats_are_plain_values(world: World, gathered: Any) -> None:
     """Metrics could not be written as text."""
 
     async def story() -> None:
-        async with gathered(town, ("ana", "ben")) as (ana, _):
+        async with gathered(world, ("ana", "ben")) as (ana, _):
             await ana.send(b"x")
-            await town.settle("trip")
+            await world.settle("trip")
             stats = ana._node.stats()
             assert stats["groups"][ana.id]["sent"] == 1  # type: ignore[index]
             assert _plain(stats), stats
 
-    town.run(story())
+    world.run(story())
 
 
 def _plain(value: object) -> bool:

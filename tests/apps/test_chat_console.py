@@ -244,6 +244,23 @@ def test_who_has_no_key_hears_nothing(tmp_path: Path) -> None:
         assert not any("secret" in line or "ben" in line for line in eve.printed)
 
 
+def test_the_program_in_the_document_takes_part(tmp_path: Path) -> None:
+    """Whoever copies the example would get something that does not work."""
+    page = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    with processes(("--name", "ana", "--group", "trip")) as (ana,):
+        script = tmp_path / "clerk.py"
+        script.write_text(program.replace("127.0.0.1:4000", ana.address), encoding="utf-8")
+        clerk = subprocess.Popen([sys.executable, str(script)])
+        try:
+            ana.prints("clerk came")
+            ana.say("Who is here?")
+            ana.prints("clerk answers 1: Here are ana, clerk")
+        finally:
+            clerk.kill()
+            clerk.wait(_WAIT_S)
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from textual.theme import Theme
 
 from antiphon.apps.chat.harmless import JOINERS, harmless
 from antiphon.apps.chat.line import TEXT_LIMIT, Unsayable, written
+from antiphon.apps.chat.screen.themes import DAY, NIGHT
 from antiphon.apps.chat.screen.wrapping import cut, wrapped
 
 
@@ -87,3 +89,21 @@ def test_wrapped_text_is_all_there_and_fits(text: str, first: int, rest: int) ->
 def test_a_cut_text_fits(text: str, width: int) -> None:
     """A long name would push the others out of the list."""
     assert cell_len(cut(text, width)) <= max(width, 0)
+
+
+@pytest.mark.parametrize("theme", [NIGHT, DAY], ids=lambda theme: theme.name)
+def test_every_colour_can_be_read_on_every_ground(theme: Theme) -> None:
+    """On light terminals, or for those who see less well, names and warnings would be unreadable."""
+    for ground in (theme.background, theme.surface, theme.panel):
+        for colour in (theme.primary, theme.secondary, theme.accent, theme.success, theme.warning, theme.error, theme.foreground):
+            assert ground is not None
+            assert colour is not None
+            darker, lighter = sorted((_luminance(ground), _luminance(colour)))
+            assert (lighter + 0.05) / (darker + 0.05) >= 4.5, (ground, colour)
+
+
+def _luminance(colour: str) -> float:
+    """As the guidelines for accessible web content (WCAG 2) define it."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -15,8 +15,8 @@ from antiphon.model.options import GroupOptions, Settings
 from antiphon.protocol.registry import MULTICASTS, ORDERS
 from antiphon.sim.network import NetworkModel, Uniform
 from antiphon.sim.oracles import check
+from antiphon.sim.view_world import ViewWorld
 from antiphon.sim.workload import Workload
-from antiphon.sim.world import World
 from antiphon.testing import Pair, pair
 
 BESTEFFORT = [(order, "besteffort") for order in ORDERS if ORDERS[order].over_besteffort]
@@ -175,7 +175,7 @@ def test_one_can_always_ask_why(order: str, multicast: str) -> None:
 def test_every_promise_in_bad_weather(order: str, multicast: str, delivery: str) -> None:
     """The promise of a group is for bad days; five members, loss, duplicates and disorder, and every oracle of the order."""
     network = NetworkModel(latency=Uniform(0.001, 0.05), loss=0.1, duplicate=0.1, reorder=0.2)
-    world = World(11, "abcde", GroupOptions(order=order, multicast=multicast, delivery=delivery), None, network)
+    world = ViewWorld(11, "abcde", GroupOptions(order=order, multicast=multicast, delivery=delivery), None, network)
     workload = Workload(world, 11, messages=60, span_s=1.0)
     world.run(1.0)
     workload.stop()

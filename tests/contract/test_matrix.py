@@ -14,8 +14,8 @@ from antiphon.model.options import GroupOptions, Settings
 from antiphon.protocol.registry import ORDERS
 from antiphon.sim.network import NetworkModel, Uniform
 from antiphon.sim.oracles import ORACLES, check_all, promised
+from antiphon.sim.view_world import ViewWorld
 from antiphon.sim.workload import Workload
-from antiphon.sim.world import World
 
 SEEDS = (1, 2, 3)
 
@@ -36,7 +36,7 @@ def violations(order: str, multicast: str, delivery: str = "agreed") -> Counter[
     for seed in SEEDS:
         network = NetworkModel(latency=Uniform(0.001, 0.06), loss=0.1, duplicate=0.1, reorder=0.2, reorder_s=0.1)
         options = GroupOptions(order=order, multicast=multicast, delivery=delivery)
-        world = World(seed, "abcde", options, Settings(parent_s=0.2), network)
+        world = ViewWorld(seed, "abcde", options, Settings(parent_s=0.2), network)
         workload = Workload(world, seed, messages=150, span_s=2.0)
         world.run(2.0)
         workload.stop()

@@ -13,7 +13,7 @@ from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.view import View
 from antiphon.protocol.endpoint import Endpoint
 from antiphon.sim.network import NetworkModel
-from antiphon.sim.world import World
+from antiphon.sim.view_world import ViewWorld
 from antiphon.testing import pair
 
 ANA, BOB, CLEO = (MemberId(name) for name in ("ana#1", "bob#2", "cleo#3"))
@@ -131,7 +131,7 @@ def test_a_group_at_rest_costs_the_same_per_member_whatever_its_size() -> None:
     sizes: dict[int, set[int]] = {}
     for count in (10, 60):
         names = tuple(f"m{number:02}" for number in range(count))
-        world = World(seed=3, members=names, options=GroupOptions(order="total"), network=NetworkModel(loss=0.1))
+        world = ViewWorld(seed=3, members=names, options=GroupOptions(order="total"), network=NetworkModel(loss=0.1))
         world.run(0.5)
         world.send("m00", b"once")
         world.run(20.0)

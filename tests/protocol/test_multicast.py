@@ -10,7 +10,7 @@ from antiphon.model.ids import MessageId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.protocol.multicast.tree import children
 from antiphon.sim.network import NetworkModel, Uniform
-from antiphon.sim.world import World
+from antiphon.sim.view_world import ViewWorld
 
 NAMES = tuple("abcdefgh")
 
@@ -19,7 +19,7 @@ def data_frames(
     multicast: str, order: str = "unordered", sender: str = "d", fanout: int = 2, kind: str = "data"
 ) -> Counter[tuple[str, str]]:
     """The frames of one message, per link, in a calm network."""
-    world = World(seed=1, members=NAMES, options=GroupOptions(order=order, multicast=multicast, fanout=fanout), network=NetworkModel())
+    world = ViewWorld(seed=1, members=NAMES, options=GroupOptions(order=order, multicast=multicast, fanout=fanout), network=NetworkModel())
     world.send(sender, b"hello")
     world.run(5.0)
     assert all(any(event.id == MessageId(world.id_of(sender), 1) for event in log.events if hasattr(event, "id")) for log in world.logs)
@@ -81,7 +81,7 @@ def test_a_flood_reaches_a_member_that_cannot_hear_the_sender() -> None:
     """It would have to wait until it learns from a digest what it missed."""
     arrivals = {}
     for multicast in ("reliable", "flood"):
-        world = World(seed=3, members=NAMES, options=GroupOptions(order="unordered", multicast=multicast), network=NetworkModel())
+        world = ViewWorld(seed=3, members=NAMES, options=GroupOptions(order="unordered", multicast=multicast), network=NetworkModel())
         world.cut("d", "h")
         world.send("d", b"hello")
         world.run(5.0)
@@ -94,7 +94,7 @@ def test_a_flood_reaches_a_member_that_cannot_hear_the_sender() -> None:
 
 def test_an_inner_member_that_is_down_costs_its_subtree_nothing() -> None:
     """Half the group would miss what one crashed member should have sent on."""
-    world = World(seed=4, members=NAMES, options=GroupOptions(order="fifo", multicast="tree"), network=NetworkModel())
+    world = ViewWorld(seed=4, members=NAMES, options=GroupOptions(order="fifo", multicast="tree"), network=NetworkModel())
     world.crash("e")
     for _ in range(10):
         world.send("d", b"hello")
@@ -106,7 +106,7 @@ def test_an_inner_member_that_is_down_costs_its_subtree_nothing() -> None:
 
 def test_one_lost_frame_costs_one_request_and_one_answer() -> None:
     """Seven members would all answer what one of them can, or all would be sent what one had lost."""
-    world = World(seed=5, members=NAMES, options=GroupOptions(order="fifo"), network=NetworkModel())
+    world = ViewWorld(seed=5, members=NAMES, options=GroupOptions(order="fifo"), network=NetworkModel())
     world.cut("d", "h")
     world.send("d", b"lost")
     world.run(0.01)
@@ -119,7 +119,7 @@ def test_one_lost_frame_costs_one_request_and_one_answer() -> None:
 
 def test_when_all_lost_it_few_ask_and_few_answers_serve_all() -> None:
     """A frame lost at the sender's own link would be asked for by everyone at once: a storm as large as the group."""
-    world = World(seed=6, members=NAMES, options=GroupOptions(order="fifo"), network=NetworkModel())
+    world = ViewWorld(seed=6, members=NAMES, options=GroupOptions(order="fifo"), network=NetworkModel())
     for name in NAMES[1:]:
         world.cut("a", name)
     world.send("a", b"lost by all")
@@ -135,7 +135,7 @@ def test_when_all_lost_it_few_ask_and_few_answers_serve_all() -> None:
 
 def test_a_repair_is_the_original_frame_from_whoever_has_it() -> None:
     """A frame cut or stamped anew by another member could not be trusted, nor checked."""
-    world = World(seed=7, members=("a", "b", "c"), options=GroupOptions(order="causal"), network=NetworkModel())
+    world = ViewWorld(seed=7, members=("a", "b", "c"), options=GroupOptions(order="causal"), network=NetworkModel())
     world.cut("a", "c")
     world.send("a", b"one")
     world.send("a", b"two")
@@ -150,7 +150,7 @@ def test_a_repair_is_the_original_frame_from_whoever_has_it() -> None:
 def test_an_idle_group_says_no_more_than_its_heartbeats(members: int) -> None:
     """A group of which nobody speaks would keep the network busy."""
     names = tuple(f"m{number}" for number in range(members))
-    world = World(seed=8, members=names, options=GroupOptions(order="total"), network=NetworkModel())
+    world = ViewWorld(seed=8, members=names, options=GroupOptions(order="total"), network=NetworkModel())
     world.run(1.0)
     world.send("m0", b"once")
     world.run(9.0)
@@ -162,7 +162,8 @@ def test_an_idle_group_says_no_more_than_its_heartbeats(members: int) -> None:
 
 def test_what_everyone_has_is_forgotten() -> None:
     """Memory would grow with history."""
-    world = World(seed=9, members=NAMES, options=GroupOptions(order="total", window=64), network=NetworkModel(latency=Uniform(0.001, 0.02)))
+    network = NetworkModel(latency=Uniform(0.001, 0.02))
+    world = ViewWorld(seed=9, members=NAMES, options=GroupOptions(order="total", window=64), network=network)
     most = 0
     for _ in range(100):
         for name in NAMES:
@@ -178,7 +179,7 @@ def test_what_everyone_has_is_forgotten() -> None:
 
 def test_a_slow_member_shows_in_the_numbers() -> None:
     """An operator could not tell which member holds everyone back."""
-    world = World(
+    world = ViewWorld(
         seed=10, members=("a", "b", "c"), options=GroupOptions(order="fifo", window=32), settings=Settings(), network=NetworkModel()
     )
     world.pause("c")

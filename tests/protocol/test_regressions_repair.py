@@ -16,7 +16,7 @@ from antiphon.model.view import View
 from antiphon.protocol.endpoint import Endpoint
 from antiphon.protocol.multicast.reliable import Reliable
 from antiphon.sim.network import NetworkModel
-from antiphon.sim.world import World
+from antiphon.sim.view_world import ViewWorld
 from antiphon.testing import pair
 
 ANA, BOB, CLEO = (MemberId(name) for name in ("ana#1", "bob#2", "cleo#3"))
@@ -53,7 +53,7 @@ def test_nobody_can_acknowledge_for_another() -> None:
 
 def test_a_newcomer_takes_answers_to_what_it_never_saw() -> None:
     """c speaks and leaves, d joins, a answers c: d knew nobody of that name and dropped what all others delivered."""
-    world = World(seed=1, members=("a", "b", "c"), options=GroupOptions(order="semantic"), network=NetworkModel())
+    world = ViewWorld(seed=1, members=("a", "b", "c"), options=GroupOptions(order="semantic"), network=NetworkModel())
     question = world.send("c", b"question")
     assert world.settle(10.0)
     world.crash("c")
@@ -94,7 +94,7 @@ def test_every_frame_fits_however_large_the_group() -> None:
     names = tuple(f"m{number}" for number in range(120))
     limit = 1_400
     options = GroupOptions(order="total", window=64)
-    world = World(seed=2, members=names, options=options, settings=Settings(frame_bytes=limit), network=NetworkModel(loss=0.2))
+    world = ViewWorld(seed=2, members=names, options=options, settings=Settings(frame_bytes=limit), network=NetworkModel(loss=0.2))
     longest: dict[str, int] = {}
     for name in names:
         endpoint = world.endpoint(name)
@@ -161,7 +161,7 @@ def test_a_name_that_makes_no_sense_is_refused_in_every_order(order: str) -> Non
 
 def test_others_repair_while_the_sender_goes_on_talking() -> None:
     """Every new frame counted as progress, so the request was never a repeated one and nobody but the sender answered."""
-    world = World(seed=3, members=("a", "b", "c"), options=GroupOptions(order="fifo"), network=NetworkModel())
+    world = ViewWorld(seed=3, members=("a", "b", "c"), options=GroupOptions(order="fifo"), network=NetworkModel())
     world.cut("a", "c")
     world.send("a", b"lost")
     world.run(0.005)
@@ -316,7 +316,8 @@ def test_over_besteffort_a_full_store_gives_up_what_it_waits_for() -> None:
 
 def test_a_flood_carries_messages_but_not_digests() -> None:
     """The limit that the guarantee card states: what a cut digest costs is credit, never a message."""
-    world = World(seed=4, members=("a", "b", "c"), options=GroupOptions(order="fifo", multicast="flood", window=8), network=NetworkModel())
+    options = GroupOptions(order="fifo", multicast="flood", window=8)
+    world = ViewWorld(seed=4, members=("a", "b", "c"), options=options, network=NetworkModel())
     world.cut("c", "a")
     sent = 0
     for _ in range(100):

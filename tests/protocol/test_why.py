@@ -7,11 +7,11 @@ import pytest
 from antiphon.model.ids import MessageId
 from antiphon.model.options import GroupOptions
 from antiphon.sim.network import NetworkModel
-from antiphon.sim.world import World
+from antiphon.sim.view_world import ViewWorld
 
 
-def world(order: str, delivery: str = "agreed") -> World:
-    return World(seed=1, members=("a", "b", "c", "d"), options=GroupOptions(order=order, delivery=delivery), network=NetworkModel())
+def world(order: str, delivery: str = "agreed") -> ViewWorld:
+    return ViewWorld(seed=1, members=("a", "b", "c", "d"), options=GroupOptions(order=order, delivery=delivery), network=NetworkModel())
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from antiphon.sim.conversation import Conversation, Line, load, shipped
 from antiphon.sim.log import Received, Sent
 from antiphon.sim.network import NetworkModel, Uniform
 from antiphon.sim.replay import Replay
-from antiphon.sim.world import World
+from antiphon.sim.view_world import ViewWorld
 
 
 @cache
@@ -58,7 +58,7 @@ def arrivals(talk: Conversation, order: str, loss: float) -> tuple[list[MessageI
     """The message of each line, and how long it travelled to each member that it reached; nothing is repaired."""
     settings = Settings(nack_s=1_000.0, nack_max_s=1_000.0, parent_s=1_000.0, batch_messages=1)
     network = NetworkModel(latency=Uniform(0.02, 0.2), loss=loss, keyed=True)
-    world = World(seed=5, members=tuple("abcd"), options=GroupOptions(order=order), settings=settings, network=network)
+    world = ViewWorld(seed=5, members=tuple("abcd"), options=GroupOptions(order=order), settings=settings, network=network)
     replay = Replay(world, talk, [0.1 * place for place in range(len(talk.lines))])
     world.run(60.0)
     sent_at = {event.id: event.at for log in world.logs for event in log.events if type(event) is Sent}
@@ -92,7 +92,7 @@ def test_the_same_messages_are_lost_in_every_order():
 def test_an_answer_is_postponed_until_its_question_was_read_and_later_lines_queue_behind_it():
     """Members would answer what they cannot have read, or swap their own lines."""
     lines = (Line("q", "ana", (), "?"), Line("a", "bo", ("q",), "!"), Line("b", "bo", (), "by the way"))
-    world = World(seed=1, members=("x", "y"), options=GroupOptions(order="semantic"), network=NetworkModel(latency=Uniform(0.5, 0.5)))
+    world = ViewWorld(seed=1, members=("x", "y"), options=GroupOptions(order="semantic"), network=NetworkModel(latency=Uniform(0.5, 0.5)))
     replay = Replay(world, Conversation("talk", lines), [1.0, 1.1, 1.2])
     world.run(1.3)
     assert replay.left == 2
@@ -118,7 +118,7 @@ def test_unlinked_answers_leave_at_their_time_in_every_order():
 def test_refused_lines_are_said_when_there_is_room_again():
     """With a small window a conversation would lose lines."""
     lines = tuple(Line(str(number), "ana", (), "x") for number in range(20))
-    world = World(seed=1, members=("x", "y"), options=GroupOptions(order="fifo", window=2))
+    world = ViewWorld(seed=1, members=("x", "y"), options=GroupOptions(order="fifo", window=2))
     replay = Replay(world, Conversation("talk", lines), [0.0] * 20)
     for _ in range(100):
         world.run(0.1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.sim.log import Sent
+from antiphon.sim.view_world import ViewWorld
 from antiphon.sim.workload import Workload
-from antiphon.sim.world import World
 
 
-def conversation(**options: object) -> tuple[World, Workload]:
-    world = World(3, "abcd", GroupOptions(order="semantic", **options), Settings(frame_bytes=400))  # type: ignore[arg-type]
+def conversation(**options: object) -> tuple[ViewWorld, Workload]:
+    world = ViewWorld(3, "abcd", GroupOptions(order="semantic", **options), Settings(frame_bytes=400))  # type: ignore[arg-type]
     workload = Workload(world, 3, messages=200, span_s=2.0, large=0.05)
     world.run(2.0)
     workload.stop()
@@ -40,7 +40,7 @@ def test_a_refused_send_is_sent_later() -> None:
 
 def test_the_dead_do_not_speak() -> None:
     """A member that goes on sending after its crash would be judged for what it never did."""
-    world = World(3, "abc")
+    world = ViewWorld(3, "abc")
     workload = Workload(world, 3, messages=50, span_s=1.0)
     world.at(0.3, lambda: world.crash("a"))
     world.run(2.0)
@@ -50,7 +50,7 @@ def test_the_dead_do_not_speak() -> None:
 
 def test_a_message_may_follow_the_one_sent_in_the_same_breath() -> None:
     """Chains within one batch are what a batch is cut for; a workload without them never tries that."""
-    world = World(3, "abc", GroupOptions(order="semantic"))
+    world = ViewWorld(3, "abc", GroupOptions(order="semantic"))
     Workload(world, 3, messages=100, span_s=0.5, own=0.5, several=0.5, names_limit=8)
     world.run(2.0)
     sent = [event for log in world.logs for event in log.events if type(event) is Sent]
@@ -61,7 +61,7 @@ def test_a_message_may_follow_the_one_sent_in_the_same_breath() -> None:
 
 def test_a_paused_member_speaks_when_it_goes_on() -> None:
     """What was planned for the time of a pause would be lost, or end the run with an error."""
-    world = World(3, "abc")
+    world = ViewWorld(3, "abc")
     workload = Workload(world, 3, messages=60, span_s=1.0)
     world.pause("a")
     world.run(1.0)
@@ -75,7 +75,7 @@ def test_a_paused_member_speaks_when_it_goes_on() -> None:
 
 def test_a_restarted_member_knows_nothing_of_its_predecessor() -> None:
     """It would answer what it never heard, which a member refuses to send."""
-    world = World(3, "abc", GroupOptions(order="semantic"))
+    world = ViewWorld(3, "abc", GroupOptions(order="semantic"))
     workload = Workload(world, 3, messages=60, span_s=1.0, answers=1.0)
     world.at(0.9, lambda: world.crash("a"))
     world.run(2.0)

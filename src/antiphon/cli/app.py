@@ -11,7 +11,8 @@ from antiphon.cli import bench, chat, demo, doctor, node, sim
 
 app = typer.Typer(
     name="antiphon",
-    help="Group communication for Python: groups, ordered multicast, and a simulator that checks its promises.\n\nStart with `antiphon demo`, or `antiphon chat`.",
+    help="Group communication for Python: groups, ordered multicast, and a simulator that checks its promises.\n\n"
+    "Start with `antiphon demo`, or `antiphon chat`.",
     epilog="Every command explains itself with --help and prints JSON with --json. It leaves with 0 when every promise that it checked "
     "held, with 1 when one was broken or a group stalled, and with 2 when it cannot be run like this.",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -37,8 +37,9 @@ def chat(
 ) -> None:
     """Talk in threads: every line stands under the one that it answers.
 
-    In two terminals of one machine: `antiphon chat --name ana --group trip --transport tcp`, which says at which address it is, and then
-    `antiphon chat --name ben --group trip --transport tcp --seed ADDRESS`. Where stdin or stdout is no terminal it is --plain.
+    `antiphon chat --name ana --group trip` in one terminal and `antiphon chat --name ben --group trip` in another, on one machine or one
+    local network, find each other. Where multicast does not reach, name somebody's address, which the chat shows, as --seed. Where stdin or
+    stdout is no terminal it is --plain.
     """
     if transport not in _TRANSPORTS:
         raise refused("--transport", transport, "choose udp or tcp")

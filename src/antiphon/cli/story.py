@@ -15,7 +15,7 @@ from antiphon.model.ids import MessageId, name_of
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.sim.log import Delivered, Received, Sent
 from antiphon.sim.network import Constant, LinkModel, NetworkModel
-from antiphon.sim.world import World
+from antiphon.sim.view_world import ViewWorld
 
 FRIENDS = ("A", "B", "C", "D")
 READER = "D"
@@ -53,7 +53,7 @@ def tell(order: str) -> Story:
     network = NetworkModel(latency=Constant(_NEAR_S), links={("C", READER): LinkModel(latency=Constant(_FAR_S))}, keyed=True)
     # Patient members: with the usual intervals B or A would repair D's gap before the slow line does, and spoil the story.
     patience = Settings(digest_s=1.0, heartbeat_s=2.0, nack_s=1.0)
-    world = World(seed=7, members=FRIENDS, options=GroupOptions(order=order), settings=patience, network=network)
+    world = ViewWorld(seed=7, members=FRIENDS, options=GroupOptions(order=order), settings=patience, network=network)
     texts: dict[MessageId, str] = {}
     answered: dict[MessageId, MessageId] = {}
 

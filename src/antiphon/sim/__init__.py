@@ -2,7 +2,7 @@
 
 from antiphon.sim.network import NetworkModel
 from antiphon.sim.node_world import NodeWorld
-from antiphon.sim.town import Town
+from antiphon.sim.view_world import ViewWorld
 from antiphon.sim.world import World
 
-__all__ = ["NetworkModel", "NodeWorld", "Town", "World"]
+__all__ = ["NetworkModel", "NodeWorld", "ViewWorld", "World"]

@@ -30,7 +30,7 @@ from antiphon.sim.conversation import Conversation
 from antiphon.sim.holdback import HoldBack, hold_back
 from antiphon.sim.network import NetworkModel, Uniform
 from antiphon.sim.replay import Replay
-from antiphon.sim.world import World
+from antiphon.sim.view_world import ViewWorld
 
 ORDERS = ("unordered", "fifo", "causal", "total", "semantic")
 MEMBERS_LIMIT = 64
@@ -149,7 +149,7 @@ def compare(
     names = tuple(f"m{place + 1}" for place in range(members))
     results = []
     for options in groups:
-        world = World(seed=seed, members=names, options=options, settings=settings, network=network)
+        world = ViewWorld(seed=seed, members=names, options=options, settings=settings, network=network)
         results.append(_run(world, conversation, due, unread, progress))
     return Comparison(
         conversation=conversation.name,
@@ -167,7 +167,7 @@ def compare(
     )
 
 
-def _run(world: World, conversation: Conversation, due: Sequence[float], unread: str, progress: Progress | None) -> OrderResult:
+def _run(world: ViewWorld, conversation: Conversation, due: Sequence[float], unread: str, progress: Progress | None) -> OrderResult:
     order, multicast = world.options.order, world.options.multicast
     replay = Replay(world, conversation, due, unread)
     for until in _stops(due):

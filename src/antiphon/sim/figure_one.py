@@ -23,7 +23,7 @@ from antiphon.model.options import GroupOptions, Settings
 from antiphon.sim.holdback import passage
 from antiphon.sim.log import MemberLog
 from antiphon.sim.network import Constant, LinkModel, NetworkModel
-from antiphon.sim.world import World
+from antiphon.sim.view_world import ViewWorld
 
 FAST_S, SLOW_S = 0.010, 0.100
 # Nobody misses anything here: a request for X while it is on its way would only bring it to R by the short way.
@@ -53,7 +53,7 @@ def figure_one(orders: Sequence[str] = ("unordered", "fifo", "causal", "total", 
 
 def _play(order: str) -> Scenes:
     network = NetworkModel(latency=Constant(FAST_S), links={("P", "R"): LinkModel(latency=Constant(SLOW_S))}, keyed=True)
-    world = World(seed=1, members=("P", "Q", "R"), options=GroupOptions(order=order), settings=_SETTINGS, network=network)
+    world = ViewWorld(seed=1, members=("P", "Q", "R"), options=GroupOptions(order=order), settings=_SETTINGS, network=network)
     pairs: list[tuple[MessageId, MessageId]] = []
 
     def read(message: MessageId, payload: bytes, reply_to: MessageId | None) -> None:

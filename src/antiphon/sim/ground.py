@@ -2,7 +2,7 @@
 
 A ground is a driver. All inputs of a process at one instant are one turn: when nothing more happens at that instant its core is
 drained, its frames go on the links, its events to the log and to the callbacks. Callbacks may act; that is the process's next turn.
-What runs in the processes, and what their events mean, is the world's (`World`: one group of endpoints whose views are given;
+What runs in the processes, and what their events mean, is the world's (`ViewWorld`: one group of endpoints whose views are given;
 `NodeWorld`: nodes that find, join and leave groups by themselves).
 
 The same seed and the same calls give the same run, byte for byte, in every process of the real machine.

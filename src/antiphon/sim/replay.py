@@ -18,7 +18,7 @@ from functools import partial
 from antiphon.errors import InvalidOption, WouldBlock
 from antiphon.model.ids import MessageId
 from antiphon.sim.conversation import Conversation
-from antiphon.sim.world import World
+from antiphon.sim.view_world import ViewWorld
 
 UNREAD = ("postpone", "unlink")
 """What may become of an answer that is due before its author has read what it answers."""
@@ -27,7 +27,7 @@ UNREAD = ("postpone", "unlink")
 class Replay:
     """Schedules the lines when it is made; afterwards the world only has to run until `left` is 0."""
 
-    def __init__(self, world: World, conversation: Conversation, due: Sequence[float], unread: str = "postpone") -> None:
+    def __init__(self, world: ViewWorld, conversation: Conversation, due: Sequence[float], unread: str = "postpone") -> None:
         """Line i is due at virtual time `due[i]`; the times do not decrease. `unread` chooses between the two ways above."""
         if unread not in UNREAD:
             raise InvalidOption("unread", unread, f"choose one of {', '.join(UNREAD)}")

@@ -16,7 +16,7 @@ from functools import partial
 
 from antiphon.errors import WouldBlock
 from antiphon.model.ids import MessageId
-from antiphon.sim.world import World
+from antiphon.sim.view_world import ViewWorld
 
 MEMORY = 32
 """How many of the messages it delivered last a member may answer."""
@@ -26,7 +26,7 @@ BURST_LIMIT = 8
 class Workload:
     def __init__(
         self,
-        world: World,
+        world: ViewWorld,
         seed: int,
         *,
         messages: int,

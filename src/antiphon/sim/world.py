@@ -1,139 +1,238 @@
-"""A group in one process and in virtual time: members, the network between them, faults, and a log of all that happened.
+"""Programs in virtual time: the nodes and groups that users write against, on a simulated network with every kind of fault.
 
-The endpoints are the real ones; the world is only their driver (`sim.ground`), and their membership service: views are what
-`install_view` says. Messages sent at one instant leave as one batch. Callbacks may send; that is the member's next turn.
+    world = World(seed=7, network=NetworkModel(loss=0.1))
 
-    world = World(seed=7, members=("a", "b", "c"), options=GroupOptions(order="causal"))
-    question = world.send("a", b"Did you visit Delhi?")
-    world.on_deliver("b", lambda message, payload, reply_to: None)
-    assert world.settle(10.0)
+    async def ana() -> None:
+        async with world.node("ana") as node:
+            trip = await node.create("trip", order="semantic")
+            await trip.send(b"Did you visit Delhi?")
+            …
 
-The same seed and the same calls give the same run, byte for byte, in every process. What happened is in `logs`, one per incarnation.
+    world.run(ana(), ben())
 
-Keeps everything that happened: memory grows with the messages of a run. Cost: five members and 200 messages, 20 to 40 ms over `reliable`
-or `tree`; several times that where more frames travel (`flood`, safe delivery).
+`world.node` makes the same `Node` that `antiphon.Node` is, only its driver differs. The coroutines run on `VirtualLoop`: asyncio works as
+ever and waiting costs nothing. Faults may be set before the run or from within (`await asyncio.sleep(3); world.partition(…)`). `check`
+lets the oracles judge what the nodes were told.
+
+A coroutine that opens one node is that node's program: when the node crashes, it is cancelled and counts as done. One that opens several
+stands outside; it goes on, and its calls on the crashed node raise NotInGroup. A pause stops a node, not the coroutine that uses it.
+
+The same seed and the same program give the same run. Keeps everything that happened.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from inspect import CORO_CREATED, getcoroutinestate
+from typing import Any, ClassVar, overload
 
+from antiphon.api.node import Node
 from antiphon.debugger.tap import Passage
-from antiphon.model.ids import MemberId, MessageId, new_group_id, new_member_id
+from antiphon.errors import InvalidOption, UsageError
+from antiphon.model.control import Wants
+from antiphon.model.ids import Address, MemberId
 from antiphon.model.options import GroupOptions, Settings
-from antiphon.model.view import View
-from antiphon.protocol.endpoint import Endpoint
-from antiphon.sim.carrier import Place
+from antiphon.protocol.membership.membership import Membership
+from antiphon.sim.application import Application
+from antiphon.sim.convergence import converged
+from antiphon.sim.driver import SimDriver
 from antiphon.sim.ground import Ground
-from antiphon.sim.log import Sent, hash_of
-from antiphon.sim.member import Member
+from antiphon.sim.log import MemberLog
+from antiphon.sim.loop import LIMIT_S, VirtualLoop
+from antiphon.sim.machine import is_called
 from antiphon.sim.network import NetworkModel
-from antiphon.sim.rest import at_rest
+from antiphon.sim.oracles import Violation
+from antiphon.sim.witness import Chronicle, Witness
+
+_LOOK_S = 0.01
+"""How often `settle` looks."""
 
 
-class World(Ground[Member]):
-    def __init__(
-        self,
-        seed: int = 1,
-        members: Sequence[str] = ("a", "b", "c"),
-        options: GroupOptions | None = None,
-        settings: Settings | None = None,
-        network: NetworkModel | None = None,
-    ) -> None:
-        """A group of `members`, all in its first view at time 0."""
-        super().__init__(seed, members, settings, network)
-        self.options = options or GroupOptions()
-        self._ids = random.Random(f"{seed}/ids")
-        self._member_by_id: dict[Place, Member] = {}
-        self._group = new_group_id("group", self._ids)
-        for name in self.names:
-            self._start(name)
-        self._view = View(1, tuple(self._process(name).id for name in self.names))
-        for name in self.names:
-            self._join(self._process(name), None)
+class World(Ground[SimDriver]):
+    called: ClassVar[str] = "nodes"
+
+    def __init__(self, seed: int = 1, *, network: NetworkModel | None = None, settings: Settings | None = None) -> None:
+        super().__init__(seed, (), settings, network)
+        self.loop = VirtualLoop(self._scheduler)
+        self._chronicle = Chronicle(self.logs)
+        self._node_by_driver: dict[SimDriver, Node] = {}
+        self._witness_by_driver: dict[SimDriver, Witness] = {}
+        self._made: Counter[str] = Counter()
+        self._programs: dict[asyncio.Task[Any], set[str]] = {}
+        """The coroutines of this run, and the nodes that each has opened."""
+
+    # -- programs --------------------------------------------------------------------------------------------------------------
+
+    def node(self, name: str, *, seeds: Sequence[str] | None = None, settings: Settings | None = None, name_server: bool = True) -> Node:
+        """A node of this world, to be used with `async with`. Its broadcasts reach all nodes, or only `seeds`. A name whose node was closed
+        or has crashed may be used again, by somebody new."""
+        if name not in self.names:
+            self.names += (name,)
+            self._application_by_name[name] = Application()
+        settings = settings or self.settings
+        driver = SimDriver(
+            name,
+            self._scheduler,
+            self.loop,
+            touched=self._touched.append,
+            opened=self._open,
+            closed=self._close,
+            cast=self._cast,
+            frame_bytes=settings.frame_bytes,
+            seeds=seeds,
+        )
+
+        def core(*arguments: Any, **options: Any) -> Witness:
+            application, chronicle = self._application_by_name[name], self._chronicle
+            witness = Witness(*arguments, chronicle=chronicle, application=application, clock=lambda: self.now, **options)
+            self._witness_by_driver[driver] = witness
+            return witness
+
+        self._made[name] += 1
+        rng = random.Random(f"{self.seed}/node/{name}/{self._made[name]}")
+        node = self._node_by_driver[driver] = Node(name, driver, settings=settings, name_server=name_server, rng=rng, core=core)
+        return node
+
+    @overload
+    def run(self, seconds: float) -> None: ...
+
+    @overload
+    def run(self, *coroutines: Coroutine[Any, Any, Any], limit_s: float = LIMIT_S) -> list[Any]: ...
+
+    def run(self, *coroutines: Any, limit_s: float = LIMIT_S, seconds: float | None = None) -> list[Any] | None:
+        """Runs these until all are done and returns their results, None for one that a crash ended; or lets so many seconds pass. The first
+        error ends the run and is raised; `limit_s` virtual seconds end it with OutOfTime, which says who waits."""
+        if seconds is None and len(coroutines) == 1 and isinstance(coroutines[0], int | float):
+            seconds, coroutines = coroutines[0], ()
+        if seconds is not None:
+            self.run_until(self.now + seconds)
+            return None
+        try:
+            return self.loop.run(self._run_all(coroutines), limit_s=limit_s)
+        finally:
+            for coroutine in coroutines:
+                if getcoroutinestate(coroutine) == CORO_CREATED:
+                    coroutine.close()  # the run was refused before it began
+
+    def run_until(self, time: float) -> None:
+        """Lets everything up to `time` happen."""
+        if not time < float("inf"):
+            raise InvalidOption("time", time, "give a finite number of virtual seconds")
+        self.loop.run(asyncio.sleep(time - self.now), limit_s=max(time - self.now, 0.0) + 1.0)
+
+    async def settle(self, group: str, limit_s: float = 60.0) -> bool:
+        """Waits until all who run, are in the group and can reach each other have found together, and nothing that matters is in flight;
+        says whether that happened within `limit_s`."""
+        limit = self.now + limit_s
+        while self.now < limit:
+            await asyncio.sleep(_LOOK_S)  # first: what was sent at this instant has yet to leave
+            if self.at_rest(group):
+                return True
+        return False
+
+    async def _run_all(self, coroutines: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
+        tasks = [asyncio.create_task(one, name=f"program {place}") for place, one in enumerate(coroutines, 1)]
+        self._programs = {task: set() for task in tasks}
+        if tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+        return [None if task.cancelled() else task.result() for task in tasks]
 
     # -- questions -------------------------------------------------------------------------------------------------------------
 
     @property
-    def view(self) -> View:
-        """The view that was installed last."""
-        return self._view
+    def wants(self) -> dict[MemberId, Wants]:
+        """What those who joined wanted of the time before they came."""
+        return self._chronicle.wants
 
-    def id_of(self, name: str) -> MemberId:
-        """The member id of the current incarnation."""
-        return self._process(name).id
+    def logs_of(self, group: str) -> list[MemberLog]:
+        """The logs of one group, in the order in which the memberships began."""
+        return self._chronicle.logs_of(group)
 
-    def endpoint(self, name: str) -> Endpoint:
-        """The endpoint of the current incarnation; UsageError while it is in no view."""
-        return self._process(name).core
+    def log_of(self, name: str, group: str) -> MemberLog:
+        """The log of a node's latest membership in a group."""
+        for log in reversed(self.logs_of(group)):
+            if is_called(log.member, self._known(name)):
+                return log
+        raise UsageError(f"{name} was never in {group}")
 
-    # -- the application -------------------------------------------------------------------------------------------------------
+    def options_of(self, group: str) -> GroupOptions:
+        return self._chronicle.options_of(group)
 
-    def send(self, name: str, payload: bytes, reply_to: MessageId | None = None, after: Sequence[MessageId] = ()) -> MessageId:
-        """Sends as the application of `name` would; raises what `Endpoint.submit` raises, and UsageError when it cannot act."""
-        member = self._process(name)
-        message = member.acting().submit(member.now(), payload, reply_to, after)
-        names = (*after,) if reply_to is None else (reply_to, *after)
-        member.log.events.append(Sent(self.now, message, names, reply_to is not None, hash_of(payload)))
-        return message
+    def check(self, group: str | None = None, *, settled: bool = True) -> list[Violation]:
+        """Every promise of a group (None: of all groups) that was broken so far; without `settled`, only what can be said while it is not
+        at rest. Those who have left are judged by less than those who are there: ask before the programs end."""
+        groups = self._chronicle.groups() if group is None else [group]
+        return [violation for one in groups for violation in self._chronicle.check(one, settled=settled)]
 
-    def settle(self, limit_s: float) -> bool:
-        """Runs until the group is at rest, and says whether that happened within `limit_s`. At rest: nothing that matters is in
-        flight, and all who live and run in the latest view have the same messages, without gaps, and hold none back."""
-        return self.wait_for(self._at_rest, limit_s)
+    def at_rest(self, group: str) -> bool:
+        """Whether the group has converged and nothing that matters is in flight."""
+        drivers = [driver for driver in self._process_by_name.values() if driver.alive]
+        if self._carrier.in_flight or any(driver.waiting for driver in drivers if driver.taking):
+            return False
+        found = {driver.name: membership for driver in drivers if driver.taking and (membership := self._membership(driver, group))}
+        asleep = {driver.name for driver in drivers if not driver.taking}
+        return converged(found, asleep, self._carrier.network.cuts)
 
-    # -- views -----------------------------------------------------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------------------------------------------
 
-    def begin_flush(self, names: Iterable[str]) -> None:
-        """Stops the sending of these members until the next view, so that they can become level."""
-        for name in names:
-            self._process(name).flush()
+    def crash(self, name: str) -> None:
+        """Stops a node for ever, in the middle of its turn, and with it its program. Frames in flight from it still arrive."""
+        driver = self._process(name)
+        if not driver.alive:
+            return
+        super().crash(name)
+        self._close(driver)
+        self._node_by_driver[driver].abandon(f"{name} has crashed")
+        for task, names in self._programs.items():
+            if names == {name} and task is not asyncio.current_task(self.loop):
+                task.cancel(f"{name} has crashed")
 
-    def install_view(self, names: Iterable[str]) -> View:
-        """Makes the current incarnations of `names` the group, at all of them that live, at once. Call `begin_flush` and `settle`
-        first: the living members of the old view must hold the same messages. Newcomers start after what those hold."""
-        self._end_turns()
-        members = [self._process(name) for name in names]
-        view = View(self._view.id + 1, tuple(member.id for member in members))
-        self._view = view
-        veterans = [member for member in members if member.alive and member.joined]
-        cut: dict[MemberId, int] = {}
-        for member in veterans:
-            member.install(view)
-            for sender, position in member.core.multicast.positions().items():
-                cut[sender] = max(position, cut.get(sender, 0))
-        for member in members:
-            if member.alive and not member.joined:
-                self._join(member, {sender: cut[sender] for sender in view.members if sender in cut})
-        return view
+    def restart(self, name: str) -> None:
+        raise UsageError(f"a program must say what {name} does when it is back: open world.node({name!r}) again")
+
+    # -- what every world does -------------------------------------------------------------------------------------------------
 
     def _start(self, name: str) -> None:
-        member = Member(name, new_member_id(name, self._ids), self._scheduler, self._touched.append)
-        self._process_by_name[name] = self._member_by_id[member.id] = member
-        self._processes.append(member)
-        self.logs.append(member.log)
+        """Nodes start when their programs open them."""
 
-    def _join(self, member: Member, cut: dict[MemberId, int] | None) -> None:
-        rng = random.Random(f"{self.seed}/member/{member.id}")
-        member.join(self._group, self._view, self.options, self.settings, rng, cut)
+    def _open(self, driver: SimDriver) -> None:
+        before = self._process_by_name.get(driver.name)
+        if before is not None and before.alive:
+            raise UsageError(f"there is a node {driver.name} already: close or crash it first")
+        self._process_by_name[driver.name] = driver
+        self._processes.append(driver)
+        task = asyncio.current_task()
+        if task in self._programs:
+            self._programs[task].add(driver.name)
 
-    # -- one turn --------------------------------------------------------------------------------------------------------------
+    def _close(self, driver: SimDriver) -> None:
+        if driver in self._witness_by_driver:
+            self._witness_by_driver[driver].crash()  # in the groups that it has not left
 
-    def _end_turn(self, process: Member) -> None:
-        effects, application = process.core.drain(process.now()), self._application_by_name[process.name]
-        for destination, wire in effects.sends:
-            self._carrier.cast(process.id, process.others if destination is None else destination, wire)
-        for event in effects.events:
-            if process.alive:  # a callback may crash its own member
-                application.hear(self.now, process.log, event)
+    def _cast(self, source: SimDriver, to: tuple[Address, ...] | None, wire: bytes) -> None:
+        if to is None:
+            others = [driver for driver in self._process_by_name.values() if driver.alive and driver is not source]
+            to = tuple(driver.address for driver in others if source.seeds is None or driver.name in source.seeds)
+        self._carrier.cast(source.address, to, wire)
+
+    def _end_turn(self, process: SimDriver) -> None:
         process.arm()
 
     def _arrive(self, passage: Passage) -> None:
-        self._member_by_id[passage.destination].arrive(passage.source, passage.wire)
+        driver = self._process_by_name.get(passage.destination)
+        if driver is not None:
+            driver.arrive(passage.source, passage.wire)
+        else:
+            self._carrier.network.drops["nobody_there"] += 1
 
-    def _at_rest(self) -> bool:
-        if self._carrier.in_flight:
-            return False
-        living = [member for member in map(self._member_by_id.__getitem__, self._view.members) if member.alive and not member.paused]
-        return not any(member.waiting for member in living) and at_rest([member.core for member in living], self.options)
+    def _membership(self, driver: SimDriver, group: str) -> Membership | None:
+        for group_id, membership in self._witness_by_driver[driver].memberships.items():
+            if is_called(group_id, group) and not membership.departed:
+                return membership
+        return None

@@ -3,7 +3,7 @@
 - `pair`: real endpoints joined in memory; you move the clock and script the link.
 - `play`: an ordering on its own: what comes in, what must come out.
 - `batch`, `record`, `message`: frames written the short way.
-- `World` and the faults it has are in `antiphon.sim.world`, thousands of them in `antiphon.sim.swarm`.
+- `ViewWorld` and the faults it has are in `antiphon.sim.view_world`, thousands of them in `antiphon.sim.swarm`.
 - `check`, `check_all` and one oracle per promise judge the logs of any of these.
 
     >>> three = pair("causal", names=("ana", "ben", "eva"))

@@ -42,7 +42,7 @@ class Member:
         )
 
 
-class Town:
+class World:
     """Three members of view 1. A frame takes 1 to 20 ms, may be lost or doubled; `cut` pairs do not hear each other."""
 
     def __init__(self, seed: int = 1, loss: float = 0.0, settings: Settings | None = None, **options: object) -> None:
@@ -117,7 +117,7 @@ class Town:
 @pytest.mark.parametrize("seed", range(4))
 def test_everything_arrives_once_in_order_through_loss(seed: int) -> None:
     """A message to one member would be lost, doubled or overtaken on a bad network."""
-    town = Town(seed, loss=0.3)
+    town = World(seed, loss=0.3)
     for number in range(150):
         town[ANA].submit(town.now, BOB, b"%d" % number)
         town[BOB].submit(town.now, ANA, b"-%d" % number)
@@ -134,7 +134,7 @@ def test_everything_arrives_once_in_order_through_loss(seed: int) -> None:
 @pytest.mark.parametrize("size", [0, 1, 199, 200, 201, 5_000, 100_000])
 def test_a_message_may_be_larger_than_a_frame(size: int) -> None:
     """A message that does not fit into a datagram would be refused, or arrive in pieces."""
-    town = Town(loss=0.1, settings=Settings(frame_bytes=300, message_bytes=100_000))
+    town = World(loss=0.1, settings=Settings(frame_bytes=300, message_bytes=100_000))
     data = random.Random(str(size)).randbytes(size)
     town[ANA].submit(0.0, BOB, b"before")
     town[ANA].submit(0.0, BOB, data)
@@ -145,7 +145,7 @@ def test_a_message_may_be_larger_than_a_frame(size: int) -> None:
 
 def test_a_dead_receiver_is_asked_ever_more_rarely() -> None:
     """A member that is silent for a minute would be flooded with what it cannot take."""
-    town = Town(loss=1.0)
+    town = World(loss=1.0)
     for _ in range(200):
         town[ANA].submit(0.0, BOB, b"x")
     town.run(0.0)
@@ -156,7 +156,7 @@ def test_a_dead_receiver_is_asked_ever_more_rarely() -> None:
 
 def test_what_is_under_way_is_bounded_and_room_is_told() -> None:
     """A receiver that takes nothing would fill its sender's memory, or a sender that waits would never hear that it may go on."""
-    town = Town(settings=Settings(private_messages=3))
+    town = World(settings=Settings(private_messages=3))
     for _ in range(3):
         town[ANA].submit(0.0, BOB, b"x")
     with pytest.raises(WouldBlock):
@@ -169,7 +169,7 @@ def test_what_is_under_way_is_bounded_and_room_is_told() -> None:
     assert town.got(CLEO) == [b"others are not held up"]
     town[ANA].submit(town.now, BOB, b"x")
 
-    town = Town(settings=Settings(window_bytes=1_000))
+    town = World(settings=Settings(window_bytes=1_000))
     town[ANA].submit(0.0, BOB, bytes(5_000))
     with pytest.raises(WouldBlock):
         town[ANA].submit(0.0, CLEO, b"x")
@@ -177,7 +177,7 @@ def test_what_is_under_way_is_bounded_and_room_is_told() -> None:
 
 def test_what_cannot_be_sent_is_refused_with_the_reason() -> None:
     """A program would learn of its mistake only by silence."""
-    town = Town(settings=Settings(message_bytes=10))
+    town = World(settings=Settings(message_bytes=10))
     with pytest.raises(NotAMember):
         town[ANA].submit(0.0, MemberId("dora#4"), b"")
     with pytest.raises(NotAMember):
@@ -195,7 +195,7 @@ def test_what_cannot_be_sent_is_refused_with_the_reason() -> None:
 
 def test_it_comes_after_the_group_messages_sent_before_it() -> None:
     """`I just told everyone` would reach a member before what everyone was told."""
-    town = Town()
+    town = World()
     ana, bob = town.members[ANA], town.members[BOB]
     town[ANA].submit(0.0, BOB, b"zero")
     ana.sent = 5
@@ -216,7 +216,7 @@ def test_it_comes_after_the_group_messages_sent_before_it() -> None:
 
 def test_a_view_ends_the_wait_for_what_lies_before_it() -> None:
     """A private message would wait for ever for group messages that its receiver need not deliver any more."""
-    town = Town()
+    town = World()
     town.members[ANA].sent = 5
     town[ANA].submit(0.0, BOB, b"five")
     town.run()
@@ -228,7 +228,7 @@ def test_a_view_ends_the_wait_for_what_lies_before_it() -> None:
 
 def test_while_a_member_synchronises_it_waits_for_what_is_recovered() -> None:
     """After a merge a private message would overtake the group messages of its sender's side that it was sent after."""
-    town = Town()
+    town = World()
     bob = town.members[BOB]
     town.members[ANA].sent = 5
     town[ANA].submit(0.0, BOB, b"five")
@@ -243,7 +243,7 @@ def test_while_a_member_synchronises_it_waits_for_what_is_recovered() -> None:
 
 def test_a_message_from_a_view_that_is_not_installed_yet_waits_for_it() -> None:
     """A member that is a moment late with a view would take a message before the group messages of that view."""
-    town = Town()
+    town = World()
     view = View(2, (ANA, BOB, CLEO))
     town.install(view, ANA)
     town[ANA].submit(0.0, BOB, b"of the new view")
@@ -256,7 +256,7 @@ def test_a_message_from_a_view_that_is_not_installed_yet_waits_for_it() -> None:
 
 def test_where_group_messages_may_be_lost_the_wait_has_an_end() -> None:
     """One lost group message would silence a pair of members until the next view."""
-    town = Town(order="unordered", multicast="besteffort")
+    town = World(order="unordered", multicast="besteffort")
     town.members[ANA].sent = 5
     for number in range(40):
         town.members[ANA].sent += 1
@@ -272,7 +272,7 @@ def test_where_group_messages_may_be_lost_the_wait_has_an_end() -> None:
 
 def test_numbers_go_on_across_views() -> None:
     """A message sent during a view change would be lost or come twice."""
-    town = Town(loss=0.3)
+    town = World(loss=0.3)
     for number in range(60):
         town[ANA].submit(town.now, BOB, b"%d" % number)
         if number % 10 == 9:
@@ -284,7 +284,7 @@ def test_numbers_go_on_across_views() -> None:
 
 def test_what_cannot_reach_a_member_that_is_gone_comes_back_in_order() -> None:
     """A sender would never learn that its messages did not arrive."""
-    town = Town()
+    town = World()
     arrived = town[ANA].submit(0.0, BOB, b"arrived")
     town.run()
     town.loss = 1.0
@@ -303,7 +303,7 @@ def test_what_cannot_reach_a_member_that_is_gone_comes_back_in_order() -> None:
 
 def test_a_member_that_comes_back_is_not_kept_waiting_for_what_was_given_up() -> None:
     """After a merge of two sides nothing private would get through any more, or an old message would come twice."""
-    town = Town()
+    town = World()
     town[ANA].submit(0.0, BOB, b"one")
     town.run()
     late = next(frame for frame in town.carried if isinstance(frame, PrivateFrame))
@@ -327,7 +327,7 @@ def test_a_member_that_comes_back_is_not_kept_waiting_for_what_was_given_up() ->
 def test_a_member_that_was_forgotten_and_comes_back_is_not_taken_for_an_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers would begin again at one, and the receiver would take new messages for copies of old ones."""
     monkeypatch.setattr(private_module, "AWAY_LIMIT", 0)
-    town = Town()
+    town = World()
     town[ANA].submit(0.0, BOB, b"one")
     town.run()
     town.install(View(2, (ANA, CLEO)))
@@ -339,7 +339,7 @@ def test_a_member_that_was_forgotten_and_comes_back_is_not_taken_for_an_old_one(
 
 def test_what_a_leaver_had_sent_is_delivered_before_it_is_forgotten() -> None:
     """The last words of a member that leaves in good order would be lost, although they had arrived."""
-    town = Town()
+    town = World()
     town.members[ANA].sent = 5
     town[ANA].submit(0.0, BOB, b"last words")
     town.run()
@@ -350,7 +350,7 @@ def test_what_a_leaver_had_sent_is_delivered_before_it_is_forgotten() -> None:
 
 def test_a_member_that_is_out_itself_gets_everything_back() -> None:
     """A program that leaves would not learn what it had sent in vain."""
-    town = Town(loss=1.0)
+    town = World(loss=1.0)
     town[ANA].submit(0.0, BOB, b"x")
     town[ANA].submit(0.0, CLEO, b"x")
     town[ANA].close()
@@ -365,7 +365,7 @@ def test_a_member_that_is_out_itself_gets_everything_back() -> None:
 
 def test_every_member_that_is_asked_replies_once() -> None:
     """A reply would be lost, counted twice, or taken for that to another question."""
-    town = Town(loss=0.2)
+    town = World(loss=0.2)
     question = town[ANA].ask(0.0, b"who?")
     town.run(30)
     for member in (BOB, CLEO):
@@ -385,7 +385,7 @@ def test_every_member_that_is_asked_replies_once() -> None:
 @pytest.mark.parametrize("acknowledged", [True, False])
 def test_who_leaves_without_replying_is_named_once(acknowledged: bool) -> None:
     """Whoever gathers replies would wait for a member that is gone, or count it twice."""
-    town = Town(loss=0.0 if acknowledged else 1.0)
+    town = World(loss=0.0 if acknowledged else 1.0)
     question = town[ANA].ask(0.0, b"?")
     town.run(3)
     town.loss = 0.0
@@ -402,7 +402,7 @@ def test_who_leaves_without_replying_is_named_once(acknowledged: bool) -> None:
 
 def test_a_reply_says_that_the_question_arrived() -> None:
     """A question that was answered would come back as undelivered because one receipt was lost."""
-    town = Town()
+    town = World()
     question = town[ANA].ask(0.0, b"?", BOB)
     town.end_turn(ANA)
     reply = PrivateFrame(GROUP, BOB, ANA, 1, 1, 0, b"!", "reply", question)
@@ -415,7 +415,7 @@ def test_a_reply_says_that_the_question_arrived() -> None:
 
 def test_open_questions_are_bounded_and_can_be_closed() -> None:
     """A program that gives up on replies would leak a little with every question."""
-    town = Town()
+    town = World()
     questions = [town[ANA].ask(town.now, b"?", (BOB, CLEO)[number % 2]) for number in range(QUESTION_LIMIT)]
     town.run(60)
     with pytest.raises(WouldBlock):
@@ -427,7 +427,7 @@ def test_open_questions_are_bounded_and_can_be_closed() -> None:
     town[BOB].reply(town.now, ANA, questions[0], b"late")
     town.run()
     assert town.got(ANA) == []
-    alone = Town()
+    alone = World()
     alone.install(View(2, (ANA,)))
     assert alone[ANA].ask(0.0, b"?") == 1, "nobody is asked, and nobody replies"
 
@@ -437,7 +437,7 @@ def test_open_questions_are_bounded_and_can_be_closed() -> None:
 
 def test_only_members_are_listened_to_and_only_for_themselves() -> None:
     """Anybody on the network could put words into a member's mouth."""
-    town = Town()
+    town = World()
     dora = MemberId("dora#4")
     for frame, source in [
         (PrivateFrame(GROUP, dora, ANA, 1, 1, 0, b"x"), dora),
@@ -480,7 +480,7 @@ def test_only_members_are_listened_to_and_only_for_themselves() -> None:
 )
 def test_no_frame_of_a_member_raises(steps: list[object]) -> None:
     """One member that is broken, or evil, would stop the others."""
-    town, view = Town(), 1
+    town, view = World(), 1
     for step in steps:
         if step == "turn":
             town.end_turn(ANA)

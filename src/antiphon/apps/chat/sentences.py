@@ -28,7 +28,8 @@ def change(change: ViewChange, me: MemberId, out_of_reach: Iterable[MemberId], c
         is_or_are = "is" if len(unreached) == 1 else "are"
         told.append(("split", f"{names(unreached, call)} {is_or_are} out of reach; here: {names(change.view.members, call)}."))
     if len(change.sides) > 1:
-        sides = " and ".join(f"({names(side, call)})" for side in change.sides)
+        own_first = sorted(change.sides, key=lambda side: me not in side)
+        sides = " and ".join(f"({names(side, call)})" for side in own_first)
         told.append(("merge", f"{sides} meet again. What was said on the other side takes its place above."))
     elif change.joined:
         told.append(("came", f"{names(change.joined, call)} came."))
@@ -36,8 +37,8 @@ def change(change: ViewChange, me: MemberId, out_of_reach: Iterable[MemberId], c
 
 
 def names(members: Sequence[MemberId], call: Callable[[MemberId], str]) -> str:
-    """`ana`, `ana and ben`, `ana, ben and 7 others`."""
-    named = [call(member) for member in members[:_NAMED]]
+    """`ana`, `ana and ben`, `ana, ben and 7 others`, by name."""
+    named = sorted(map(call, members))[:_NAMED]
     more = len(members) - len(named)
     if more:
         named.append(f"{more:,} other{'s' if more > 1 else ''}")

@@ -18,7 +18,7 @@ from antiphon.sim.scenario import expects, faults, founding, privately, shows
 from antiphon.sim.scenario.messages import say
 from antiphon.sim.scenario.opening import parse_group, parse_network, parse_nodes, parse_settings
 from antiphon.sim.scenario.scene import Scene
-from antiphon.sim.world import World
+from antiphon.sim.view_world import ViewWorld
 
 Command: TypeAlias = Callable[[Scene, list[Word]], list[str]]
 Deed: TypeAlias = Callable[[Scene, str, list[Word]], list[str]]
@@ -75,7 +75,7 @@ class Performance:
 
 def _group(scene: Scene, rest: list[Word]) -> list[str]:
     opening = parse_group(rest)
-    world = World(opening.seed, opening.members, opening.options, scene.settings, scene.network)
+    world = ViewWorld(opening.seed, opening.members, opening.options, scene.settings, scene.network)
     _check_links(scene.network, opening.members)
     scene.begin(world)
     return []

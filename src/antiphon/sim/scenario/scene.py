@@ -1,6 +1,6 @@
 """What a scenario has on stage: its world, and the names it uses for members, groups and messages.
 
-A scenario is about one group whose views are given (`World`) or about nodes that make groups (`NodeWorld`); most commands do for both.
+A scenario is about one group whose views are given (`ViewWorld`) or about nodes that make groups (`NodeWorld`); most commands do for both.
 Everything that the file can get wrong about names is a ValueError here, with a sentence that says what there is instead.
 """
 
@@ -23,7 +23,7 @@ from antiphon.sim.log import MemberLog
 from antiphon.sim.network import NetworkModel
 from antiphon.sim.node_world import NodeWorld
 from antiphon.sim.oracles import Violation
-from antiphon.sim.world import World
+from antiphon.sim.view_world import ViewWorld
 
 MESSAGES_LIMIT = 100_000
 GROUPS_LIMIT = 64
@@ -44,21 +44,21 @@ class Scene:
         self.question_by_label: dict[str, tuple[str, int]] = {}
         """Who asked, and the number of the question."""
         self._label_by_message: dict[MessageId, str] = {}
-        self._ground: World | NodeWorld | None = None
+        self._ground: ViewWorld | NodeWorld | None = None
         self._events = 0
 
     # -- the world -------------------------------------------------------------------------------------------------------------
 
     @property
-    def ground(self) -> World | NodeWorld:
+    def ground(self) -> ViewWorld | NodeWorld:
         """The world, whichever it is."""
         if self._ground is None:
             raise ValueError("there is no group yet: start with `group fifo members A B C`, or with `nodes A B C`")
         return self._ground
 
     @property
-    def world(self) -> World:
-        if not isinstance(self.ground, World):
+    def world(self) -> ViewWorld:
+        if not isinstance(self.ground, ViewWorld):
             raise ValueError("nodes make their views themselves: this command is for scenarios that start with `group`")
         return self.ground
 
@@ -72,7 +72,7 @@ class Scene:
     def begun(self) -> bool:
         return self._ground is not None
 
-    def begin(self, ground: World | NodeWorld) -> None:
+    def begin(self, ground: ViewWorld | NodeWorld) -> None:
         """A new world, with nothing of the old one."""
         self._ground = ground
         self.message_by_label, self._label_by_message, self.question_by_label = {}, {}, {}
@@ -127,7 +127,7 @@ class Scene:
 
     def take_group(self, rest: list[Word]) -> str:
         """Takes `in g` from the end of a line; without it the first group is meant."""
-        if isinstance(self.ground, World):
+        if isinstance(self.ground, ViewWorld):
             return ""
         if len(rest) > 1 and rest[-2] == Word("in") and rest[-1].text in self.groups:
             name = rest[-1].text

@@ -25,8 +25,8 @@ from antiphon.sim.oracles.history import History
 from antiphon.sim.swarm.case import Case
 from antiphon.sim.swarm.outcome import Outcome, outcome_of, storm
 from antiphon.sim.swarm.weather import Weather
+from antiphon.sim.view_world import ViewWorld
 from antiphon.sim.workload import Workload
-from antiphon.sim.world import World
 
 SETTLE_LIMIT_S = 60.0
 """Virtual seconds of quiet after which what has not arrived never will."""
@@ -59,7 +59,7 @@ def run_views(case: Case, weather: Weather | None = None) -> Outcome:
     return _outcome(case, world, workload, stalled=stalled)
 
 
-class _BoundedWorld(World):
+class _BoundedWorld(ViewWorld):
     """A world that fails when too many frames arrive in it."""
 
     _arrived = 0
@@ -71,7 +71,7 @@ class _BoundedWorld(World):
         super()._arrive(passage)
 
 
-def _live(world: World, workload: Workload, weather: Weather) -> str:
+def _live(world: ViewWorld, workload: Workload, weather: Weather) -> str:
     for name, (offset_s, rate) in zip(weather.names, weather.skews, strict=bool(weather.skews)):
         world.skew(name, offset_s, rate)
     victim = weather.names[weather.victim] if "crash" in weather.faults else None
@@ -116,7 +116,7 @@ def _live(world: World, workload: Workload, weather: Weather) -> str:
     return _end(world, workload, members)
 
 
-def _calm(world: World, workload: Workload, weather: Weather) -> None:
+def _calm(world: ViewWorld, workload: Workload, weather: Weather) -> None:
     """The faults stop, and the reactions, so that everything can come to its end."""
     world.network = msgspec.structs.replace(weather.network, loss=0.0, duplicate=0.0, reorder=0.0, links={})
     for name in world.names:
@@ -130,24 +130,24 @@ def _speak(workload: Workload, members: list[str]) -> None:
         workload.say(name, 2)
 
 
-def _pause(world: World, name: str) -> None:
+def _pause(world: ViewWorld, name: str) -> None:
     if world.alive(name):
         world.pause(name)
 
 
-def _resume(world: World, workload: Workload, name: str) -> None:
+def _resume(world: ViewWorld, workload: Workload, name: str) -> None:
     if world.alive(name):
         world.resume(name)
         workload.say(name, 0)
 
 
-def _fail(world: World, victim: str) -> None:
+def _fail(world: ViewWorld, victim: str) -> None:
     """Most of what the victim sends from now on is lost."""
     link = LinkModel(latency=world.network.latency, loss=_FAILING_LOSS)
     world.network = msgspec.structs.replace(world.network, links={(victim, name): link for name in world.names})
 
 
-def _flush(world: World, survivors: list[str]) -> None:
+def _flush(world: ViewWorld, survivors: list[str]) -> None:
     """Runs until the survivors have given each other what they have: until a step brings nothing new to any of them."""
     world.begin_flush(survivors)
     limit = world.now + SETTLE_LIMIT_S
@@ -160,7 +160,7 @@ def _flush(world: World, survivors: list[str]) -> None:
         before = now
 
 
-def _end(world: World, workload: Workload, members: list[str]) -> str:
+def _end(world: ViewWorld, workload: Workload, members: list[str]) -> str:
     limit = world.now + SETTLE_LIMIT_S
     world.settle(SETTLE_LIMIT_S)
     step_s = 0.05
@@ -170,14 +170,14 @@ def _end(world: World, workload: Workload, members: list[str]) -> str:
     return waits
 
 
-def _end_besteffort(world: World, members: list[str]) -> str:
+def _end_besteffort(world: ViewWorld, members: list[str]) -> str:
     """What was lost stays lost; but nothing may wait for it longer than the group waits for a parent."""
     world.run(2 * world.settings.parent_s + _FLUSH_STEP_S)
     held = {name: world.endpoint(name).ordering.held for name in members}
     return ", ".join(f"{name} holds {count}" for name, count in held.items() if count)
 
 
-def _waits(world: World, workload: Workload, members: list[str]) -> str:
+def _waits(world: ViewWorld, workload: Workload, members: list[str]) -> str:
     """What is not as it must be at the end, in words; empty when all is well."""
     if workload.waiting:
         return f"{workload.waiting} messages are still refused"
@@ -195,12 +195,12 @@ def _waits(world: World, workload: Workload, members: list[str]) -> str:
     return ""
 
 
-def _log(world: World, name: str) -> MemberLog:
+def _log(world: ViewWorld, name: str) -> MemberLog:
     member = world.id_of(name)
     return next(log for log in world.logs if log.member == member)
 
 
-def _outcome(case: Case, world: World, workload: Workload, stalled: str = "", error: str = "") -> Outcome:
+def _outcome(case: Case, world: ViewWorld, workload: Workload, stalled: str = "", error: str = "") -> Outcome:
     # A run that did not come to its end is judged only for what may be said at any moment.
     violations = check(world.logs, case.order, case.multicast, case.delivery, settled=not (stalled or error))
     return outcome_of(case, world, violations, sent=workload.sent, refused=workload.refused, stalled=stalled, error=error)

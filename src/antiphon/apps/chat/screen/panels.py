@@ -80,7 +80,9 @@ class MemberList(Static):
             return
         members, missing = room.members, room.out_of_reach()
         self.border_title = f"Here: {len(members):,}"
-        rows = [_member(room, member == room.group.me, room.call(member)) for member in members[:_MEMBERS_SHOWN]]
+        others = sorted(room.call(member) for member in members if member != room.group.me)
+        rows = [Content.styled("● ", "$text-success") + Content.styled(f"{room.call(room.group.me)} (you)", "bold")]
+        rows += [Content.styled("● ", "$text-success") + Content(name) for name in others[: _MEMBERS_SHOWN - 1]]
         if len(members) > _MEMBERS_SHOWN:
             rows.append(Content.styled(f"… and {len(members) - _MEMBERS_SHOWN:,} more", "$foreground 60%"))
         if missing:
@@ -143,7 +145,3 @@ def _group(sight: Sight, here: bool) -> Content:
     if sight.joined:
         return sign + name
     return sign + name + Content.styled(f"  {sight.members:,} there", "$foreground 60%")
-
-
-def _member(room: Room, me: bool, name: str) -> Content:
-    return Content.styled("● ", "$text-success") + (Content.styled(f"{name} (you)", "bold") if me else Content(name))
