@@ -5,14 +5,18 @@
 Three real processes on loopback are a group in total order and send a few messages per second. Everything is thrown at the port of the
 first, which coordinates the group and gives its order. It fails (exit code 1) unless afterwards
 
-- all three processes live, and are in one view of these three;
+- all three processes live, have written nothing to their standard error, and are in one view of these three;
 - every message that was sent meanwhile was delivered by all three, once and in one order, and the oracles have nothing to say;
 - the memory of the target has grown by less than `GROWTH_MB`, and by less than `LATE_GROWTH_MB` in the second half;
 - with --key: no view was ever installed meanwhile. Nothing that a stranger says is believed, not even for a moment.
 
-Without a key whoever can reach a node is believed to be who he says he is. It may ask to join, and then a view may be made with it and,
-as it does not answer, another without it; that is no failure, as long as the group goes on. It could even play a coordinator, or a
-node that carries others' frames, and put words into a member's mouth: such frames are thrown only where there is a key.
+Without a key whoever can reach a node is believed to be who he says he is. It may ask to join, or say that it is another side of the
+group; then a view may be made with it and, as it does not answer, another without it, and the group waits meanwhile. That is no failure,
+as long as it goes on afterwards. A stranger could even play a coordinator, or a node that carries others' frames, and put words into a
+member's mouth: such frames are thrown only where there is a key.
+
+Measured on two busy cores, a million frames: udp 22 s, tcp 16 s, with a key 28 s and 14 s. The target grew by 4 to 19 MB, all of it in
+the first half; with a key the group delivered everything as if nothing were happening.
 """
 
 from __future__ import annotations
@@ -63,12 +67,18 @@ def main() -> None:
 def besiege(folder: Path, transport: str, frames: int, seed: int, *, guarded: bool) -> dict[str, Any]:
     rng = random.Random(f"{seed}/{transport}/{guarded}")
     thrower = UdpThrower(rng) if transport == "udp" else TcpThrower(rng)
-    launch = (lambda _: [sys.executable, "-u", str(Path(__file__).parent / "fuzz" / "guarded.py"), _KEY]) if guarded else None
-    with _company().Company(folder, transport=transport, settings={}, launch=launch) as company:
+    complaints = folder / "complaints"
+    launch = ["sh", "-c", 'exec 2>>"$0" "$@"', str(complaints)]
+    if guarded:
+        launch += [sys.executable, "-u", str(Path(__file__).parent / "fuzz" / "guarded.py"), _KEY]
+    with _company().Company(folder, transport=transport, settings={}, launch=lambda _: launch) as company:
         try:
-            return _Siege(company, thrower, rng, guarded).run(transport, frames, seed)
+            result = _Siege(company, thrower, rng, guarded).run(transport, frames, seed)
         finally:
             thrower.close()
+    if said := complaints.read_text():
+        result["failures"].append(f"the members complained: {said[-2_000:]}")
+    return result
 
 
 class _Siege:
@@ -80,14 +90,21 @@ class _Siege:
         company = self._company
         self._gather(transport)
         company.each("send", *MEMBERS, count=10_000_000, size=100, pause_s=0.1)
-        before, began = self._report(), time.monotonic()
-        views = self._views()
-        self._aim(transport)
-        middle = self._throw(frames, began)
+        views, began = self._views(), time.monotonic()
+        before = middle = after = self._report()
+        self._aim()
+        failures: list[str] = []
+        try:
+            middle = self._throw(frames, began)
+            self._thrower.finish()
+            after = self._report()
+        except AssertionError as error:  # a process that has died, or says nothing any more
+            failures.append(str(error))
         seconds = time.monotonic() - began
-        peak = self._report()
-        failures = [*self._judge(before, peak, views), *_growth(before, middle, peak)]
-        reports = {} if failures else company.reports(*MEMBERS)
+        reports: dict[str, Any] = {}
+        if not failures:
+            reports, failures = self._judge(before, after, views)
+            failures += _growth(before, middle, after)
         return {
             "transport": transport,
             "key": self._guarded,
@@ -96,13 +113,12 @@ class _Siege:
             "thrown": dict(self._arsenal.thrown.most_common()),
             "recorded": self._arsenal.recorded,
             "seconds": round(seconds, 1),
-            "received": peak["stats"]["frames_received"] - before["stats"]["frames_received"],
-            "target_cpu_s": round(peak["cpu_s"] - before["cpu_s"], 1),
-            "sent": {name: report["sent"] for name, report in reports.items()},
+            "target_cpu_s": round(after["cpu_s"] - before["cpu_s"], 1),
+            "delivered_meanwhile": after["delivered"] - before["delivered"],
             "delivered": {name: report["delivered"] for name, report in reports.items()},
             "views": self._views() - views,
-            "rss_mb": {"before": before["rss_mb"], "half way": middle["rss_mb"], "after": peak["rss_mb"]},
-            "drops": dict(_drops(peak["stats"]).most_common()),
+            "rss_mb": {"before": before["rss_mb"], "half way": middle["rss_mb"], "after": after["rss_mb"]},
+            "drops": dict(_drops(after["stats"]).most_common()),
             "notes": self._thrower.notes,
             "failures": failures,
         }
@@ -118,7 +134,7 @@ class _Siege:
             self._company.join(name, order="total")
         self._company.wait_for_view(*MEMBERS)
 
-    def _aim(self, transport: str) -> None:
+    def _aim(self) -> None:
         company = self._company
         addresses = [company.processes[name].address for name in MEMBERS]
         report = self._report()
@@ -145,8 +161,8 @@ class _Siege:
         assert middle is not None, "every siege has a middle"
         return middle
 
-    def _judge(self, before: dict[str, Any], after: dict[str, Any], views: int) -> list[str]:
-        """What is wrong with the group afterwards."""
+    def _judge(self, before: dict[str, Any], after: dict[str, Any], views: int) -> tuple[dict[str, Any], list[str]]:
+        """What the members say afterwards, and what is wrong with the group."""
         company = self._company
         try:
             company.wait_until(lambda: self._report()["delivered"] > after["delivered"], "the group goes on")
@@ -155,7 +171,7 @@ class _Siege:
             company.wait_until_quiet(*MEMBERS)
             reports = company.reports(*MEMBERS)
         except AssertionError as error:
-            return [str(error)]
+            return {}, [str(error)]
         sent = sum(report["sent"] for report in reports.values())
         wrong = [f"{name} delivered {each['delivered']} of {sent}" for name, each in reports.items() if each["delivered"] != sent]
         wrong += [f"{name}: {each['error']}" for name, each in reports.items() if each["error"]]
@@ -163,9 +179,11 @@ class _Siege:
             wrong.append(f"{made} views were installed, although nothing of what came was sealed with the key")
         if self._guarded and after["delivered"] == before["delivered"]:
             wrong.append("nothing was delivered meanwhile")
-        return wrong + [str(violation) for violation in company.check(order="total")]
+        return reports, wrong + [str(violation) for violation in company.check(order="total")]
 
     def _report(self) -> dict[str, Any]:
+        for name, process in self._company.processes.items():
+            assert process._process.poll() is None, f"{name} ended with exit code {process._process.poll()}"
         report: dict[str, Any] = self._company.reports(MEMBERS[0])[MEMBERS[0]]
         return report
 
@@ -195,7 +213,8 @@ def _table(result: dict[str, Any]) -> str:
     lines += [f"  thrown   {count:>10,}  {kind}" for kind, count in result["thrown"].items()]
     lines += [f"  dropped  {count:>10,}  {reason}" for reason, count in result["drops"].items()]
     memory = ", ".join(f"{when} {size:.0f}" for when, size in result["rss_mb"].items())
-    lines += [f"  memory of the target in MB: {memory}", f"  views meanwhile: {result['views']}, delivered: {result['delivered']}"]
+    lines += [f"  memory of the target in MB: {memory}; its processor time: {result['target_cpu_s']} s"]
+    lines += [f"  views meanwhile: {result['views']}; delivered meanwhile: {result['delivered_meanwhile']}, in all: {result['delivered']}"]
     lines += [f"  note: {note}" for note in result["notes"]]
     good = "the group was undisturbed" if result["key"] else "the group went on"
     lines += [f"FAILED: {failure}" for failure in result["failures"]] or [good]

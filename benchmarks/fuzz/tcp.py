@@ -16,7 +16,7 @@ from antiphon.runtime.transports.tcp.hello import Hello
 from fuzz.arsenal import Arsenal
 
 _TALKERS, _HALVES, _CROWD = 12, 40, 400
-_WIRES = 250
+_WIRES = 100
 _PATIENCE_S = 30.0
 _HOSTS = ("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.9.9.9")
 
@@ -46,7 +46,7 @@ class TcpThrower:
         acts = (self._talk, self._mishello, self._stop_half_way, self._crowd_in, self._claim)
         while thrown < count:
             self.listen()
-            act = self._rng.choices(acts, (80, 6, 4, 4, 6))[0]
+            act = self._rng.choices(acts, (70, 12, 6, 4, 8))[0]
             try:
                 thrown += act()
             except OSError:
@@ -72,6 +72,14 @@ class TcpThrower:
                 for wire in key.data.hear(data):
                     if key.data.address in self._others:
                         self._arsenal.record(key.data.address, wire)
+
+    def finish(self) -> None:
+        """Waits until everything that was said has been heard, or the target has hung up."""
+        for talker in self._talkers:
+            with suppress(OSError):
+                talker.shutdown(socket.SHUT_WR)
+                while talker.recv(4_096):
+                    continue
 
     def close(self) -> None:
         heard = [key.fileobj for key in self._hearing.get_map().values()]

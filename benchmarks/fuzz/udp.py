@@ -74,6 +74,10 @@ class UdpThrower:
                     if number == 0 and source in self._others:
                         self._arsenal.record(address_of(*source), datagram.removeprefix(d._WHOLE_HEADER))
 
+    def finish(self) -> None:
+        """Waits until everything that was thrown has been read."""
+        self._pause(0)
+
     def close(self) -> None:
         for each in (*self._strangers, *([self._raw] if self._raw else [])):
             each.close()
@@ -109,9 +113,9 @@ class UdpThrower:
         parts = [_PART.pack(d.MARK, 0x11, index, 4, 0, wire_id) + wire[index : index + 200] for index in rng.sample(range(4), 3)]
         return parts if how == 3 else [*parts, parts[0], _PART.pack(d.MARK, 0x11, 3, 5, 0, wire_id) + bytes(60_000)]
 
-    def _pause(self) -> None:
+    def _pause(self, most: int = _WAITING_BYTES) -> None:
         until = time.monotonic() + _PATIENCE_S
-        while _waiting_bytes(self._target[1]) > _WAITING_BYTES and time.monotonic() < until:
+        while _waiting_bytes(self._target[1]) > most and time.monotonic() < until:
             time.sleep(0.0005)
             self.listen()
 

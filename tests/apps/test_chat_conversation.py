@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.apps.chat.conversation import Conversation, Line, Notice, subtree
+from antiphon.apps.chat.conversation import Conversation
+from antiphon.apps.chat.entries import Line, Notice, subtree
 from antiphon.model.ids import MemberId, MessageId
 
 ANA, BEN, CEM = (MemberId(f"{name}#{number:016x}") for number, name in enumerate(("ana", "ben", "cem"), 1))
@@ -148,7 +149,7 @@ def test_two_of_one_name_are_told_apart() -> None:
     impostor = MemberId("ana#00000000000000ff")
     conversation = Conversation(ANA)
     conversation.add(line(impostor, 1, 1.0))
-    assert (conversation.call(ANA), conversation.call(impostor), conversation.call(BEN)) == ("ana", "ana#2", "ben")
+    assert (conversation.names.call(ANA), conversation.names.call(impostor), conversation.names.call(BEN)) == ("ana", "ana#2", "ben")
 
 
 @pytest.mark.parametrize("shape", ["threads", "one question", "chain", "mixed"])

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.apps.chat.conversation import Conversation, Entry, Line, Placement
+from antiphon.apps.chat.conversation import Conversation
+from antiphon.apps.chat.entries import Entry, Line, Placement
 from antiphon.apps.chat.layout import Layout
 from antiphon.model.ids import MemberId, MessageId
 

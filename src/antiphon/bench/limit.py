@@ -1,10 +1,10 @@
 """The bare loop: what CPython, its event loop and msgspec allow for this design, with nothing else in the way.
 
-Members in a full TCP mesh send batches and deliver everything, message by message, to a function that does nothing. Under `total` member
-0 also decides the order, in frames of their own that name ranges; under `fifo` there are no such frames. No repair, no views, no
-membership, no security, no discovery: a row to compare with, not a system.
+Members in a full TCP mesh send batches and deliver everything, message by message, to a function that does nothing. Member 0 also decides
+the order, in frames of their own that name ranges: one limit for all orders. Only where delays are measured, and the order is fifo, are
+there no such frames. No repair, no views, no membership, no security, no discovery: a row to compare with, not a system.
 
-A sender stops while the kernel takes no more from it, and under `total` while `window` of its own messages are not delivered.
+A sender stops while the kernel takes no more from it, and while `window` of its own messages are not delivered.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Member:
         self.links: list[asyncio.WriteTransport] = []
         self.paused = 0
         self._application, self._take = application, seat.witness.take
-        self._total = seat.work.order == "total"
+        self._total = seat.work.order == "total" or seat.work.kind == "flood"
         self._waiting: dict[tuple[int, int], list[bytes]] = {}
         self._orders: list[tuple[int, int]] = []
         """Decided and not delivered, from `_at` on."""

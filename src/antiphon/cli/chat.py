@@ -87,8 +87,9 @@ async def _on_screen(node: Node, group: str | None, transport: str, invitation: 
 
 def _on_signals(end: Callable[[], object]) -> None:
     """Asked to go, it leaves its groups and gives the terminal back as it was."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, end)
+    for name in ("SIGTERM", "SIGHUP"):
+        with suppress(AttributeError, NotImplementedError):  # Windows has neither
+            asyncio.get_running_loop().add_signal_handler(getattr(signal, name), end)
 
 
 def _login() -> str:

@@ -10,7 +10,8 @@ that came from others goes through `harmless` before either shows it.
 
 from __future__ import annotations
 
-from antiphon.apps.chat.conversation import Conversation, Line, Notice, Placement
+from antiphon.apps.chat.conversation import Conversation
+from antiphon.apps.chat.entries import Line, Notice, Placement
 from antiphon.apps.chat.line import ChatLine, Unsayable
 from antiphon.apps.chat.lobby import Lobby
 from antiphon.apps.chat.room import Room

@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from antiphon.apps.chat.conversation import Line, Placement
+from antiphon.apps.chat.entries import Line, Placement
 from antiphon.apps.chat.harmless import harmless
 from antiphon.apps.chat.lobby import Lobby, sentence
 from antiphon.apps.chat.room import Room

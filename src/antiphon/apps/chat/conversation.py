@@ -14,104 +14,26 @@ made it necessary.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
 
-from antiphon.model.ids import MemberId, MessageId, name_of
+from antiphon.apps.chat.entries import BEHIND_ALL, Entry, Line, Notice, Placement, subtree
+from antiphon.apps.chat.names import Names
+from antiphon.model.ids import MemberId, MessageId
 
 LINES = 10_000
 """How many entries a conversation keeps."""
 
-Key: TypeAlias = tuple[float, str, int]
-"""The place among siblings: when it was sent, by whom, which of theirs."""
-_BEHIND_ALL = "\U0010ffff"
-"""In the place of a sender, comes after every sender."""
 _key = attrgetter("key")
-
-
-class Line:
-    """One line. The first group of fields is what came, the second is its place in the tree, which the conversation keeps."""
-
-    __slots__ = (
-        *("answers", "at", "author", "guest", "id", "key", "late", "lost", "readable", "text"),
-        *("children", "depth", "folded", "news", "parent", "size", "thread", "unread"),
-    )
-
-    def __init__(
-        self,
-        id: MessageId,
-        text: str,
-        sent_at: float,
-        *,
-        at: float | None = None,
-        author: MemberId | None = None,
-        answers: MessageId | None = None,
-        lost: bool = False,
-        late: bool = False,
-        readable: bool = True,
-    ) -> None:
-        """`lost` says that nobody has any more what it answers; `late` that it came by synchronisation; not `readable` is what was no
-        chat line."""
-        self.id, self.text, self.answers = id, text, answers
-        self.at = sent_at if at is None else at
-        self.author = id.sender if author is None else author
-        self.guest = self.author != id.sender
-        self.lost, self.late, self.readable = lost, late, readable
-        self.key: Key = (sent_at if math.isfinite(sent_at) else 0.0, id.sender, id.seqno)
-
-        self.parent: Line | None = None
-        self.children: list[Line] = []
-        self.depth = 0
-        self.thread: Line = self
-        self.unread = False
-        # Of the first line of a thread: how many lines and how many unread ones are in it, and whether only the first is shown.
-        self.size, self.news, self.folded = 1, 0, False
-
-    @property
-    def orphan(self) -> bool:
-        """Whether it answers something that is not here."""
-        return self.answers is not None and self.parent is None
-
-    @property
-    def shown(self) -> bool:
-        return self.thread is self or not self.thread.folded
-
-    def __repr__(self) -> str:
-        return f"<{self.id}{f' answers {self.answers}' if self.answers else ''}: {self.text!r}>"
-
-
-class Notice:
-    """Something that happened to the group, in one sentence. `kind` is `came`, `left`, `split`, `merge`, `warning`, `private` or `hint`."""
-
-    __slots__ = ("at", "key", "kind", "text")
-
-    def __init__(self, text: str, kind: str, at: float, key: Key) -> None:
-        self.text, self.kind, self.at, self.key = text, kind, at, key
-
-    def __repr__(self) -> str:
-        return f"<{self.kind}: {self.text!r}>"
-
-
-Entry: TypeAlias = Line | Notice
-
-
-class Placement(NamedTuple):
-    """Where an entry went: `adopted` are the lines that waited for it and have moved under it; `everything` says that others were
-    forgotten, so that nothing is where it was."""
-
-    entry: Entry
-    adopted: tuple[Line, ...] = ()
-    everything: bool = False
 
 
 class Conversation:
     def __init__(self, me: MemberId, limit: int = LINES) -> None:
         """`me` is whose lines need not be read."""
         self.me, self.limit = me, limit
+        self.names = Names()
         self.threads: list[Entry] = []
         """First lines and notices, in their order."""
         self.unread = 0
@@ -121,12 +43,10 @@ class Conversation:
         self._orphans_by_parent: dict[MessageId, list[Line]] = {}
         self._quiet_first: dict[Entry, None] = {}
         """The threads, those first where nothing happened for longest."""
-        self._number_by_member: dict[str, dict[MemberId, int]] = {}
-        """By name, those who bear it: the first that was met here is 1."""
         self._notices = 0
         self._count = 0
         self._latest = 0.0
-        self.meet(me)
+        self.names.meet(me)
 
     def __len__(self) -> int:
         """How many lines are here."""
@@ -147,7 +67,7 @@ class Conversation:
         self._line_by_id[line.id] = line
         self._count += 1
         self._latest = max(self._latest, line.key[0])
-        self.meet(line.author)
+        self.names.meet(line.author)
         if not read and line.id.sender != self.me:
             line.unread, line.news = True, 1
             self.unread += 1
@@ -168,7 +88,7 @@ class Conversation:
         self._notices += 1
         self._count += 1
         self._latest = max(self._latest, now)
-        notice = Notice(text, kind, now, (self._latest, _BEHIND_ALL, self._notices))
+        notice = Notice(text, kind, now, (self._latest, BEHIND_ALL, self._notices))
         insort(self.threads, notice, key=_key)
         self._quiet_first[notice] = None
         return Placement(notice, (), self._forget())
@@ -212,7 +132,8 @@ class Conversation:
                 self._forget_first_lines(quiet, spare)
             else:
                 self._forget_thread(quiet)
-        self._forget_names()
+        # Who has no line here any more and is still in the group is met again.
+        self.names.keep({line.author for line in self._line_by_id.values()} | {self.me})
         return True
 
     def _forget_thread(self, thread: Entry) -> None:
@@ -309,37 +230,3 @@ class Conversation:
                     first = first or entry
                 passed = passed or entry is after
         return first
-
-    # -- names -----------------------------------------------------------------------------------------------------------------
-
-    def meet(self, member: MemberId) -> None:
-        """Somebody is here, or was: two who bear one name are told apart from now on."""
-        numbers = self._number_by_member.setdefault(name_of(member), {})
-        if member not in numbers:
-            numbers[member] = max(numbers.values(), default=0) + 1
-
-    def call(self, member: MemberId) -> str:
-        """The name of a member, with a number for all but the first that was met here with it."""
-        self.meet(member)
-        name = name_of(member)
-        number = self._number_by_member[name][member]
-        return name if number == 1 else f"{name}#{number}"  # no name can contain this sign
-
-    def _forget_names(self) -> None:
-        """Of those who have no line here any more; who is still in the group is met again."""
-        speaking = {line.author for line in self._line_by_id.values()} | {self.me}
-        for name, numbers in list(self._number_by_member.items()):
-            kept = {member: number for member, number in numbers.items() if member in speaking}
-            if kept:
-                self._number_by_member[name] = kept
-            else:
-                del self._number_by_member[name]
-
-
-def subtree(line: Line) -> Iterator[Line]:
-    """A line and all under it, each before its answers. A loop: a conversation may be deeper than Python's stack."""
-    stack = [line]
-    while stack:
-        line = stack.pop()
-        yield line
-        stack.extend(reversed(line.children))

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from antiphon.apps.chat.column import Column
-from antiphon.apps.chat.conversation import Conversation, Entry, Line, Notice, Placement, subtree
+from antiphon.apps.chat.conversation import Conversation
+from antiphon.apps.chat.entries import Entry, Line, Notice, Placement, subtree
 
 
 class Layout(Column[Entry]):

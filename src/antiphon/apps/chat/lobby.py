@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from antiphon.api import Group, Node
-from antiphon.apps.chat.conversation import Placement
+from antiphon.apps.chat.entries import Placement
 from antiphon.apps.chat.harmless import harmless
 from antiphon.apps.chat.line import ChatLine
 from antiphon.apps.chat.room import NAME_SHOWN, Room, Tell
-from antiphon.errors import AntiphonError, UsageError
+from antiphon.errors import AntiphonError, JoinFailed, UsageError
 from antiphon.model.control import GroupInfo
 from antiphon.model.ids import GroupId, name_of, new_group_id
 
@@ -24,6 +24,8 @@ ROOMS = 64
 ORDER, MULTICAST = "semantic", "reliable"
 _DESCRIPTION_SHOWN = 60
 _LEAVE_S = 5.0
+_ANSWERS = 3
+"""How many times `answer_s` others get to say what they know of a group."""
 
 
 class Sight(NamedTuple):
@@ -83,13 +85,19 @@ class Lobby:
             if room.open and group in (room.id, room.group.name):
                 return room
         self._make_room()
+        options: dict[str, Any] = {}
         if found:
             new_group_id(group, random.Random(0))  # raises InvalidName for what can be no group's
-            entered = await self.node.join(
-                group, type=ChatLine, history="all", create=True, timeout=timeout, order=ORDER, multicast=MULTICAST
-            )
-        else:
-            entered = await self.node.join(group, type=ChatLine, history="all", timeout=timeout)
+            options = {"create": True, "order": ORDER, "multicast": MULTICAST}
+        try:
+            entered = await self.node.join(group, type=ChatLine, history="all", timeout=timeout, **options)
+        except JoinFailed:
+            if not any(group in (info.id, name_of(info.id)) for info in self.node.groups()):
+                raise
+            # What this node knows of the group is of another day: it is asked anew who is there.
+            self.node.advertise()
+            await asyncio.sleep(_ANSWERS * self.node.settings.answer_s)
+            entered = await self.node.join(group, type=ChatLine, history="all", timeout=timeout, **options)
         return self._enter(entered)
 
     async def leave(self, room: Room) -> None:
@@ -100,6 +108,7 @@ class Lobby:
                 await room.leave()
         finally:
             await room.close()
+        self.node.advertise()  # of groups that one is in others do not tell: this one may have changed since
 
     def reject(self, group: GroupId) -> None:
         """Does not want to hear of a group."""

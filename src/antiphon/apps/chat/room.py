@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 from antiphon.api import BadPayload, Group, Letter, Message, MessageBatch, ViewChange
 from antiphon.apps.chat import sentences
-from antiphon.apps.chat.conversation import Conversation, Line, Placement
+from antiphon.apps.chat.conversation import Conversation
+from antiphon.apps.chat.entries import Line, Placement
 from antiphon.apps.chat.harmless import harmless
 from antiphon.apps.chat.line import ChatLine, written
 from antiphon.errors import NotInGroup
@@ -63,7 +64,7 @@ class Room:
 
     def call(self, member: MemberId) -> str:
         """The name to show for a member."""
-        return harmless(self.conversation.call(member), NAME_SHOWN)
+        return harmless(self.conversation.names.call(member), NAME_SHOWN)
 
     # -- saying ----------------------------------------------------------------------------------------------------------------
 
@@ -160,7 +161,7 @@ class Room:
 
     def _meet(self, members: Sequence[MemberId]) -> None:
         for member in members:
-            self.conversation.meet(member)
+            self.conversation.names.meet(member)
 
     def _reason(self) -> str:
         try:
@@ -203,8 +204,8 @@ def _text(data: object, raw: bytes) -> str:
 
 
 def _after(delivered: Sequence[tuple[int, int]]) -> list[int]:
-    """The first number in every gap between what was delivered, and the one after the last."""
-    return [high + 1 for _, high in delivered] or [1]
+    """The first number in each of the first gaps between what was delivered; without a gap, the one after the last."""
+    return [high + 1 for _, high in delivered[:_WAITING]] or [1]
 
 
 def _ranges(gap: Gap) -> list[tuple[int, int]]:

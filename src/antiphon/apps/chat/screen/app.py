@@ -16,7 +16,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Footer, Input, OptionList, Static
 
-from antiphon.apps.chat.conversation import Line, Placement
+from antiphon.apps.chat.entries import Line, Placement
 from antiphon.apps.chat.harmless import harmless
 from antiphon.apps.chat.lobby import Lobby, Sight, sentence
 from antiphon.apps.chat.room import Room
@@ -115,7 +115,10 @@ class ChatApp(App[None]):
 
     async def _enter(self, entering: Awaitable[Room]) -> None:
         room = await entering
-        if room.id not in self._view_by_group:
+        before = self._view_by_group.get(room.id)
+        if before is not None and before.room is not room:
+            await before.remove()  # it was put out of the group, and is back
+        if before is None or before.room is not room:
             self._views += 1
             view = self._view_by_group[room.id] = ConversationView(room, f"room-{self._views}")
             await self.query_one("#rooms", ContentSwitcher).mount(view)

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import events
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -61,22 +63,26 @@ class GroupList(OptionList):
         return self._sights[place]
 
 
-class MemberList(Static):
+class MemberList(VerticalScroll):
     """Who is here, and who is out of reach."""
 
     DEFAULT_CSS = """
     MemberList { width: 22; height: 1fr; background: $background; border: round $foreground 25%; padding: 0 1; }
-    MemberList { border-title-color: $foreground; border-title-style: bold; }
+    MemberList { border-title-color: $foreground; border-title-style: bold; scrollbar-size-vertical: 1; }
+    MemberList:focus { border: round $primary; }
     """
 
     def __init__(self) -> None:
         super().__init__(id="members")
         self.border_title = "Here"
 
+    def compose(self) -> ComposeResult:
+        yield Static()
+
     def show(self, room: Room | None) -> None:
         if room is None or not room.open:
             self.border_title = "Here"
-            self.update(Content(""))
+            self.query_one(Static).update(Content(""))
             return
         members, missing = room.members, room.out_of_reach()
         self.border_title = f"Here: {len(members):,}"
@@ -88,7 +94,7 @@ class MemberList(Static):
         if missing:
             rows += [Content(""), Content.styled("Out of reach", "$text-warning")]
             rows += [Content.styled(f"○ {room.call(member)}", "$foreground 60%") for member in missing[:_MEMBERS_SHOWN]]
-        self.update(Content("\n").join(rows))
+        self.query_one(Static).update(Content("\n").join(rows))
 
 
 class Writing(Input):

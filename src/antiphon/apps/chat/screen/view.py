@@ -8,7 +8,6 @@ conversation of 10,000 lines: 100 µs for a line that comes, 3 ms to draw the sc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -21,9 +20,10 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from antiphon.apps.chat.conversation import Entry, Line, Notice, Placement
+from antiphon.apps.chat.entries import Entry, Line, Notice, Placement
 from antiphon.apps.chat.layout import Layout
 from antiphon.apps.chat.room import Room
+from antiphon.apps.chat.screen.strokes import clock, folded, guides, indent, marks
 from antiphon.apps.chat.screen.wrapping import cut, wrapped
 from antiphon.model.ids import MemberId
 
@@ -32,9 +32,6 @@ _AUTHORS = 5
 _REMEMBERED = 1_000
 _GUTTER = 9
 """Cells left of the tree: the mark of news, and the time."""
-_LEVEL = 3
-_LEVELS = 8
-"""Answers deeper than this are not indented further."""
 _HANG = 2
 _SIGN_BY_KIND = {"came": "→", "left": "←", "split": "⇎", "merge": "⇌", "warning": "!", "private": "✉", "forgotten": "↑", "hint": "·"}
 
@@ -229,18 +226,18 @@ class ConversationView(ScrollView, can_focus=True):
     def _draw(self, line: Line, row: int) -> list[Segment]:
         style = self.get_component_rich_style
         text = self._row(line, row)
-        guides = _guides(line, row)
+        branches = guides(line, row)
         if row:
-            return [Segment(" " * _GUTTER + guides, style("chat--guide")), Segment(text, style("chat--text"))]
+            return [Segment(" " * _GUTTER + branches, style("chat--guide")), Segment(text, style("chat--text"))]
         news = Segment(" ● " if line.unread else "   ", style("chat--news"))
         return [
             news,
-            Segment(f"{_clock(line.at)} ", style("chat--time")),
-            Segment(guides, style("chat--guide")),
+            Segment(f"{clock(line.at)} ", style("chat--time")),
+            Segment(branches, style("chat--guide")),
             Segment(self._author(line), style(self._colour(line.author))),
-            Segment(f"  {_marks(line)}", style("chat--mark")),
+            Segment(f"  {marks(line)}", style("chat--mark")),
             Segment(text, style("chat--text" if line.readable else "chat--mark")),
-            Segment(_folded(line), style("chat--fold")),
+            Segment(folded(line), style("chat--fold")),
         ]
 
     def _draw_notice(self, notice: Notice, row: int) -> list[Segment]:
@@ -248,8 +245,8 @@ class ConversationView(ScrollView, can_focus=True):
         text = self._row(notice, row)
         if row:
             return [Segment(" " * (_GUTTER + _HANG) + text, style)]
-        clock = "     " if notice is self._layout.top else _clock(notice.at)
-        time = Segment(f"   {clock} ", self.get_component_rich_style("chat--time"))
+        when = "     " if notice is self._layout.top else clock(notice.at)
+        time = Segment(f"   {when} ", self.get_component_rich_style("chat--time"))
         return [time, Segment(f"{_SIGN_BY_KIND[notice.kind]} {text}", style)]
 
     def _author(self, line: Line) -> str:
@@ -273,50 +270,8 @@ class ConversationView(ScrollView, can_focus=True):
         room = self._width - _GUTTER
         if isinstance(entry, Notice):
             return wrapped(entry.text, room - _HANG, room - _HANG)
-        room -= _LEVEL * min(entry.depth, _LEVELS)
-        lead = cell_len(self._author(entry)) + _HANG + len(_marks(entry))
+        room -= indent(entry)
+        lead = cell_len(self._author(entry)) + _HANG + len(marks(entry))
         if entry.folded:
-            return [cut(entry.text, room - lead - cell_len(_folded(entry)))]
+            return [cut(entry.text, room - lead - cell_len(folded(entry)))]
         return wrapped(entry.text, room - lead, room - _HANG)
-
-
-def _marks(line: Line) -> str:
-    """What a reader must know of a line beside its text."""
-    marks = ""
-    if line.orphan:
-        marks = "answers a line that is lost · " if line.lost else "answers a line that is not here · "
-    return marks + ("came late · " if line.late else "")
-
-
-def _folded(line: Line) -> str:
-    if not line.folded or line.thread is not line:
-        return ""
-    hidden_news = line.news - line.unread
-    news = f", {hidden_news:,} new" if hidden_news else ""
-    return f"  ▸ {line.size - 1:,} more{news}"
-
-
-def _guides(line: Line, row: int) -> str:
-    """The branches left of a row of a line."""
-    if line.thread is line:
-        return "" if row == 0 else ("│ " if line.children else "  ")
-    levels: list[str] = []
-    each, lowest = line, True
-    while each.parent is not None and len(levels) < _LEVELS:
-        last = each.parent.children[-1] is each
-        if lowest and row == 0:
-            levels.append("└─ " if last else "├─ ")
-        else:
-            levels.append("   " if last else "│  ")
-        each, lowest = each.parent, False
-    if each.parent is not None:
-        levels[-1] = "⋯  "
-    tail = "" if row == 0 else ("│ " if line.children else "  ")
-    return "".join(reversed(levels)) + tail
-
-
-def _clock(at: float) -> str:
-    try:
-        return datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M")
-    except (OverflowError, ValueError, OSError):
-        return "--:--"  # somebody's clock is not of this world

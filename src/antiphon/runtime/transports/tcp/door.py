@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import struct
 from collections import Counter
 from typing import Protocol, cast
 
@@ -19,9 +18,9 @@ from antiphon.runtime.transports.tcp.guard import Guard
 from antiphon.runtime.transports.tcp.hello import HELLO_LIMIT, Hello
 from antiphon.runtime.transports.tcp.link import tune
 from antiphon.runtime.transports.tcp.place import place_of
+from antiphon.runtime.transports.tcp.splitter import Splitter
 
 _HELLO_S = 5.0
-_length = struct.Struct("<I").unpack_from
 
 
 class House(Protocol):
@@ -60,7 +59,7 @@ class Door(asyncio.Protocol):
         """When something last came."""
         self._house, self._take = house, take
         self._loop = asyncio.get_running_loop()
-        self._rest = bytearray()
+        self._splitter = Splitter()
         self._transport: asyncio.Transport | None = None
         self._guard: Guard | None = None
         self._late: asyncio.TimerHandle | None = None
@@ -96,7 +95,7 @@ class Door(asyncio.Protocol):
         if self.source is None and not self._closed:
             self._house.drops["no_hello"] += 1
         self._closed = True
-        self._rest.clear()
+        self._splitter = Splitter()
         self._house.leaves(self)
 
     def data_received(self, data: bytes) -> None:
@@ -123,29 +122,13 @@ class Door(asyncio.Protocol):
             self._transport.close()
 
     def _read(self, data: bytes) -> None:
-        rest, at, wires = self._rest, 0, list[bytes]()
-        if rest:
-            rest += data
-            held: bytes | bytearray = rest
-        else:
-            held = data
-        end = len(held)
-        while end - at >= 4:
-            (size,) = _length(held, at)
-            if size > WIRE_LIMIT or (self.source is None and not wires and size > HELLO_LIMIT):
-                self.refuse("oversized")
-                return
-            after = at + 4 + size
-            if after > end:
-                break
-            wires.append(bytes(held[at + 4 : after]))
-            at = after
-        if held is rest:
-            del rest[:at]
-            self._house.keeps(self, len(rest))
-        elif at < end:
-            rest += memoryview(data)[at:]
-            self._house.keeps(self, len(rest))
+        splitter, kept = self._splitter, self._splitter.kept
+        wires = splitter.split(data, HELLO_LIMIT if self.source is None else WIRE_LIMIT, WIRE_LIMIT)
+        if wires is None:
+            self.refuse("oversized")
+            return
+        if kept or splitter.kept:
+            self._house.keeps(self, splitter.kept)
         if wires:
             self._hand_on(wires)
 
