@@ -16,7 +16,7 @@ from antiphon.runtime.transports.tcp.hello import Hello
 from fuzz.arsenal import Arsenal
 
 _TALKERS, _HALVES, _CROWD = 12, 40, 400
-_WIRES = 100
+_WIRES, _COMPANIONS = 100, 20
 _PATIENCE_S = 30.0
 _HOSTS = ("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.9.9.9")
 
@@ -154,12 +154,12 @@ class TcpThrower:
 
     def _crowd_in(self) -> int:
         """Comes with many and says nothing."""
-        for _ in range(50):
+        for _ in range(_COMPANIONS):
             self._crowd.append(self._come())
         while len(self._crowd) > _CROWD:
             self._crowd.popleft().close()
-        self._arsenal.thrown["silent connections"] += 50
-        return 50
+        self._arsenal.thrown["silent connections"] += _COMPANIONS
+        return _COMPANIONS
 
     def _come(self, host: str = "") -> socket.socket:
         source = (host or self._rng.choice(_HOSTS), 0)

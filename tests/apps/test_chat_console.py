@@ -205,7 +205,7 @@ def processes(*arguments: tuple[str, ...]) -> Iterator[list[Process]]:
 def test_two_processes_talk_over_tcp() -> None:
     """The command would not do what its help says: two terminals of one machine would not find each other."""
     with processes(("--name", "ana", "--group", "trip"), ("--name", "ben", "--group", "trip")) as (ana, ben):
-        ana.prints("ben came")
+        ana.prints("ben came|are one group")
         ana.say("Did you visit Delhi?")
         number = ben.prints("ana: Did you visit Delhi").split()[0]
         ben.say(f"/answer {number} Yes")
@@ -223,7 +223,7 @@ def test_two_processes_talk_over_tcp() -> None:
 def test_a_process_that_is_told_to_go_leaves() -> None:
     """The others would have to find out by themselves that somebody's machine was shut down."""
     with processes(("--name", "ana", "--group", "trip"), ("--name", "ben", "--group", "trip")) as (ana, ben):
-        ana.prints("ben came")
+        ana.prints("ben came|are one group")
         ben.process.terminate()
         assert ben.process.wait(_WAIT_S) == 0
         ana.prints("ben left")
@@ -235,7 +235,7 @@ def test_who_has_no_key_hears_nothing(tmp_path: Path) -> None:
     key.write_text("vY3rT0pG-dk2_Qx9LmZbN7uW1sHcE5aJ\n")
     keyed = ("--group", "trip", "--key-file", str(key))
     with processes(("--name", "ana", *keyed), ("--name", "eve", "--group", "trip"), ("--name", "ben", *keyed)) as (ana, eve, ben):
-        ana.prints("ben came")
+        ana.prints("ben came|are one group")
         eve.prints("alone so far")
         ana.say("the secret")
         ben.prints("ana: the secret")

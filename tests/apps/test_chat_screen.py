@@ -287,7 +287,7 @@ async def test_a_split_and_its_end_are_told_and_the_tree_is_whole_again(chats: A
         await ben.say("At the bridge", question)
         await cem.say("At the station", question)
         town.heal()
-        await ana.sees("meet again", "cem  came late · At the station", "ben  At the bridge")
+        await ana.sees("are one group", "cem  came late · At the station", "ben  At the bridge")
         await until(lambda: len(cem.conversation) == 3, "cem reads what was said on the other side")
         assert [line.text for line in cem.conversation[question].children] == [
             line.text for line in ana.room.conversation[question].children

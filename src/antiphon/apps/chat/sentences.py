@@ -30,7 +30,7 @@ def change(change: ViewChange, me: MemberId, out_of_reach: Iterable[MemberId], c
     if len(change.sides) > 1:
         own_first = sorted(change.sides, key=lambda side: me not in side)
         sides = " and ".join(f"({names(side, call)})" for side in own_first)
-        told.append(("merge", f"{sides} meet again. What was said on the other side takes its place above."))
+        told.append(("merge", f"{sides} are one group now. What was said on the other side takes its place above."))
     elif change.joined:
         told.append(("came", f"{names(change.joined, call)} came."))
     return told
