@@ -70,6 +70,7 @@ FOUND_IN_THE_MIX = {
     7919: "a newcomer's wait for a copy of what lay before its time was taken for idleness (the judge was wrong)",
     8297: "a newcomer with half of an outcome answered faster than those who knew it all, and their histories differed",
     9017: "a node that had just come and had spoken meanwhile said that it had nothing",
+    7827: "an outcome was told with a gap by the only one who was there, and whoever knew it whole came later and was not asked",
     7935: "what members that were catching up held counted as stable, and died with the one that had delivered it",
     1133: "a newcomer said that what it had not wanted itself was not wanted by another either, who had been there when it was sent",
     8147: "a stopped member's beginning of a view was told as another end of it, and the rest came to it by time",

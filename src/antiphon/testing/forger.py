@@ -2,7 +2,7 @@
 
 A `Forger` knows what somebody who overheard a group could know (`Hearsay`): its ids, addresses, options and view. It fills the fields of
 a frame by their types, with these or with numbers near those that the group uses, and now and then changes one byte. Everything comes
-from the generator that it is given, so that a frame that breaks something can be made again. Cost: 30 to 300 µs per frame.
+from the generator that it is given, so that a frame that breaks something can be made again. Cost: 2 to 280 µs, mostly 20.
 """
 
 from __future__ import annotations

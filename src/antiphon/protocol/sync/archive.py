@@ -133,6 +133,15 @@ class Archive:
         self._bring(chapter, following, pieces)
         self._forget()
 
+    def doubt(self) -> None:
+        """Forgets the outcomes whose beginnings were never told, and keeps their messages: somebody new may know them whole."""
+        for chapter in self._chapters.values():
+            leapt = [following for following, outcome in chapter.outcomes.items() if outcome.leapt and following != OPEN]
+            for following in leapt:
+                self._set_aside(chapter, chapter.outcomes[following])
+                del chapter.outcomes[following]
+                chapter.changed = True
+
     def _set_aside(self, chapter: Chapter, outcome: Outcome) -> None:
         """Nobody knows what comes after the pieces of an outcome: they keep their messages, and lose their places."""
         messages, pieces = outcome.clear()

@@ -78,6 +78,7 @@ class Asker:
         self._sides, self._side_by_member = sides, side_by_member
         self._open = dict.fromkeys(wanted)
         if self._open:
+            self.history.doubt()
             # Not at once: the others may not have installed the view.
             pause = self.port.settings.answer_s
             self._ask_in(self.port.rng.uniform(pause / 4, pause))

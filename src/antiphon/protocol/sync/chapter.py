@@ -22,10 +22,12 @@ OPEN = 0
 class Outcome:
     """`forgotten` messages, then `pieces`, each with its payload bytes in `sizes`."""
 
-    __slots__ = ("_known", "forgotten", "pieces", "sizes")
+    __slots__ = ("_known", "forgotten", "leapt", "pieces", "sizes")
 
     def __init__(self) -> None:
         self.forgotten = 0
+        self.leapt = False
+        """Whether its beginning was never told here."""
         self.pieces: deque[Piece] = deque()
         self.sizes: deque[int] = deque()
         self._known = 0
@@ -57,6 +59,7 @@ class Outcome:
         if position > self._known:
             self.forgotten += position - self._known
             self._known = position
+            self.leapt = True
 
 
 class Chapter:

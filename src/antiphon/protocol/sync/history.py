@@ -113,6 +113,11 @@ class History:
         self._bound_senders()
         return news
 
+    def doubt(self) -> None:
+        """Before new members are asked: what was told with a gap may be told whole. Who does not want the whole past keeps its gaps."""
+        if self.total and not self.cut():
+            self._archive.doubt()
+
     def skip(self, holdings: Holdings) -> None:
         """These messages lie before this member's time, or are not wanted."""
         self._enter_absent(Ledger.read(holdings) or Ledger())
