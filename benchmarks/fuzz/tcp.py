@@ -15,7 +15,7 @@ from antiphon.runtime.transports.contract import WIRE_LIMIT, address_of, host_an
 from antiphon.runtime.transports.tcp.hello import Hello
 from fuzz.arsenal import Arsenal
 
-_TALKERS, _HALVES, _CROWD = 12, 40, 400
+_TALKERS, _LEAVING, _HALVES, _CROWD = 12, 12, 40, 400
 _WIRES, _COMPANIONS = 100, 20
 _PATIENCE_S = 30.0
 _HOSTS = ("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.9.9.9")
@@ -30,6 +30,7 @@ class TcpThrower:
         self._hearing = selectors.DefaultSelector()
         self._hearing.register(self._ear, selectors.EVENT_READ, None)
         self._talkers: deque[socket.socket] = deque()
+        self._leaving: deque[socket.socket] = deque()
         self._halves: deque[socket.socket] = deque()
         self._crowd: deque[socket.socket] = deque()
 
@@ -75,15 +76,12 @@ class TcpThrower:
 
     def finish(self) -> None:
         """Waits until everything that was said has been heard, or the target has hung up."""
-        for talker in self._talkers:
-            with suppress(OSError):
-                talker.shutdown(socket.SHUT_WR)
-                while talker.recv(4_096):
-                    continue
+        for talker in (*self._leaving, *self._talkers):
+            _let_go(talker)
 
     def close(self) -> None:
         heard = [key.fileobj for key in self._hearing.get_map().values()]
-        for each in (*heard, self._deaf, *self._talkers, *self._halves, *self._crowd):
+        for each in (*heard, self._deaf, *self._leaving, *self._talkers, *self._halves, *self._crowd):
             each.close()  # type: ignore[union-attr]
         self._hearing.close()
 
@@ -106,16 +104,23 @@ class TcpThrower:
         if self._rng.random() < 0.9:
             self._talkers.append(stranger)
         else:
-            stranger.close()
+            self._leave(stranger)
         return _WIRES
 
     def _claim(self) -> int:
         """Claims to be a member. Without a key anybody on the same host can do that, and is believed: then it may only make noise."""
         member, arsenal = self._rng.choice(self._others), self._arsenal
         wires = [*arsenal.replays(member, 50), *arsenal.wires(150)] if self._guarded else arsenal.noise(50)
-        with self._come("127.0.0.1") as liar:
-            liar.sendall(b"".join(map(_framed, (Hello("ben", member).wire(), *wires))))
+        liar = self._come("127.0.0.1")
+        self._leave(liar)
+        liar.sendall(b"".join(map(_framed, (Hello("ben", member).wire(), *wires))))
         return len(wires)
+
+    def _leave(self, stranger: socket.socket) -> None:
+        """Hangs up, when what it said has been heard."""
+        self._leaving.append(stranger)
+        if len(self._leaving) > _LEAVING:
+            _let_go(self._leaving.popleft())
 
     def _mishello(self) -> int:
         """Says something else than hello first."""
@@ -173,6 +178,13 @@ def _listening() -> socket.socket:
     ear = socket.create_server(("127.0.0.1", 0), backlog=64)
     ear.setblocking(False)
     return ear
+
+
+def _let_go(stranger: socket.socket) -> None:
+    with suppress(OSError), stranger:
+        stranger.shutdown(socket.SHUT_WR)
+        while stranger.recv(4_096):
+            continue
 
 
 def _framed(wire: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from typing import Any
 
 import pytest
@@ -151,6 +152,26 @@ async def test_who_never_reads_does_not_hold_up_the_end(stations: Any, deaf: Any
         await ana.transport.close()
         assert one._gone.done()
         assert one._transport is None
+
+
+async def test_what_is_sent_while_the_connection_breaks_is_counted(stations: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A peer that dies under load would fill the log with a line per wire, and the wires would be counted nowhere."""
+    async with stations(1) as (ana,):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            server.setblocking(False)
+            to = Address(f"127.0.0.1:{server.getsockname()[1]}")
+            ana.transport.send((to,), b"hello")
+            peer, _ = await asyncio.get_running_loop().sock_accept(server)
+            while ana.transport._links[to].state is not State.OPEN:
+                await asyncio.sleep(0)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.close()
+            for _ in range(50):  # in one turn: nobody has said yet that the connection is lost
+                ana.transport.send((to,), bytes(1_000))
+            await ana.counts("connection_lost")
+            for _ in range(3):
+                await asyncio.sleep(0)
+        assert caplog.records == []
 
 
 async def test_who_talks_back_is_not_listened_to(stations: Any) -> None:

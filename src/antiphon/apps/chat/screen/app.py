@@ -7,6 +7,7 @@ line to write in has the focus, up and down choose what it answers, and the func
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from textual import on
@@ -14,6 +15,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.css.query import NoMatches
 from textual.widgets import ContentSwitcher, Footer, Input, OptionList, Static
 
 from antiphon.apps.chat.entries import Line, Placement
@@ -165,21 +167,20 @@ class ChatApp(App[None]):
 
     def _draw(self) -> None:
         self._stale = False
-        if not self.is_running or not self.screen_stack:
-            return
-        screen = self.screen_stack[0]
-        room, view = self.room, self.view
-        screen.query_one(GroupList).show(self.lobby.groups(), None if room is None else room.id)
-        screen.query_one(MemberList).show(room)
-        screen.query_one(Writing).show(room, None if view is None or view.chosen is None else _quote(room, view.chosen))
-        screen.query_one(StatusLine).show(room, self._where, self._trouble)
+        with suppress(NoMatches):  # the screen is being built, or taken down: rooms go on meanwhile
+            room, view = self.room, self.view
+            self.query_one(GroupList).show(self.lobby.groups(), None if room is None else room.id)
+            self.query_one(MemberList).show(room)
+            self.query_one(Writing).show(room, None if view is None or view.chosen is None else _quote(room, view.chosen))
+            self.query_one(StatusLine).show(room, self._where, self._trouble)
 
     def _look(self) -> None:
         self.lobby.check()
-        room, view = self.room, self.view
-        self._trouble = [] if room is None or not room.open else _trouble(room)
-        if view is not None and self.app_focus and len(self.screen_stack) == 1:
-            view.see()
+        with suppress(NoMatches):
+            room, view = self.room, self.view
+            self._trouble = [] if room is None or not room.open else _trouble(room)
+            if view is not None and self.app_focus and len(self.screen_stack) == 1:
+                view.see()
         self._draw()
 
     def _try(self, work: Awaitable[None]) -> None:

@@ -82,11 +82,14 @@ class Link(asyncio.Protocol):
     def send(self, framed: bytes) -> None:
         """A wire with its length in front."""
         if self.state is State.OPEN:
-            assert self._transport is not None, "an open link has a connection"
-            if self._behind and self._transport.get_write_buffer_size() + len(framed) > self._backlog.share:
+            transport = self._transport
+            assert transport is not None, "an open link has a connection"
+            if transport.is_closing():  # broken by an earlier wire of this turn; `connection_lost` comes in the next
+                self._drops["unreachable"] += 1
+            elif self._behind and transport.get_write_buffer_size() + len(framed) > self._backlog.share:
                 self._drops["peer_behind"] += 1
             else:
-                self._transport.write(framed)
+                transport.write(framed)
             return
         if self.state is State.RESTING and self._loop.time() >= self._again_at:
             self.state = State.CONNECTING
@@ -144,7 +147,7 @@ class Link(asyncio.Protocol):
         transport.write(_length(len(self._hello)) + self._hello)
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         for framed in waiting:
-            transport.write(framed)
+            self.send(framed)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.state is State.OPEN:
