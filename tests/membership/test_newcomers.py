@@ -320,3 +320,20 @@ def test_a_side_of_ids_only_members_tells_the_other_of_the_gap(company: Any, qui
         assert set(world.stream(name)) == set(lost + found)
         assert world.told(name, Gap) == []
     assert world.check() == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_answer_that_overtakes_its_question_is_taken_by_those_who_listen(company: Any, seed: int) -> None:
+    """Of several newcomers one asks and the others listen. The answer comes another way than the question, and may be faster: whoever heard
+    it first would then listen in vain, for a second each."""
+    world = company("abcd", seed)
+    world.create("a", "g")
+    world.run(1.0)
+    for name in "bcd":
+        # The question reaches the one that answers at once, and the other newcomers later than the answer.
+        world.rules += [Rule.parse(f"delay 10ms sync-request from {name} to {other}") for other in "bcd" if other != name]
+    for name in "bcd":
+        world.join(name, "g", wants=Wants(kind="none"))
+    assert world.wait_for(lambda: all(world.is_member(name) and world.view_of(name) is not None for name in "bcd"), 10.0)
+    assert all(len(world.view_of(name).members) == 4 for name in "abcd")
+    assert world.wait_for(lambda: all(world.member(name).synchronised for name in "bcd"), 0.4)

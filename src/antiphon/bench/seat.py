@@ -14,8 +14,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import queue
 import resource
 import signal
+import socket
 import sys
 import threading
 import time
@@ -129,20 +131,56 @@ class Seat:
 async def paced(seat: Seat, send: Callable[[int, int], Awaitable[object]]) -> int:
     """Calls `send(number, clock)` at this member's share of the work's rate until it is over; returns how many were sent. What could not
     be sent when it was due is sent as soon as possible, so that the rate is held."""
-    sent, due = 0, time.monotonic()
     if not seat.work.sends(seat.me):
         await asyncio.sleep(seat.left_s())
-    else:
-        interval_s = (seat.work.senders or seat.work.members) / seat.work.rate
+        return 0
+    sent, due, loop = 0, time.monotonic(), asyncio.get_running_loop()
+    interval_s = (seat.work.senders or seat.work.members) / seat.work.rate
+    clock = _Clock(loop)
+    try:
         while not seat.over():
-            wait_s = due - time.monotonic()
-            if wait_s > 0:
-                await asyncio.sleep(min(wait_s, seat.left_s()))
+            if due > time.monotonic():
+                await clock.wait_until(due)
                 continue
             sent += 1
             due += interval_s
             await send(sent, time.monotonic_ns())
+    finally:
+        clock.close()
     return sent
+
+
+class _Clock:
+    """Wakes an event loop at a time, to a few microseconds. Its own timers go by milliseconds, so a thousand messages a second would leave
+    in pairs."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._times: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+        self._here, self._there = socket.socketpair()
+        self._here.setblocking(False)
+        loop.add_reader(self._here, self._ring)
+        self._waiting: asyncio.Future[None] = loop.create_future()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    async def wait_until(self, when: float) -> None:
+        self._waiting = self._loop.create_future()
+        self._times.put(when)
+        await self._waiting
+
+    def close(self) -> None:
+        self._times.put(None)
+        self._loop.remove_reader(self._here)
+
+    def _ring(self) -> None:
+        self._here.recv(64)
+        if not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def _watch(self) -> None:
+        while (when := self._times.get()) is not None:
+            time.sleep(max(when - time.monotonic(), 0.0))
+            self._there.send(b".")
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

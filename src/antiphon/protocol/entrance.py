@@ -74,6 +74,7 @@ class Entrance:
         options: GroupOptions | None,
     ) -> GroupId:
         """Asks to be let in; returns the group's id, or what was asked for if that has to be looked for."""
+        _check_name(group)
         infos = self._directory.find(group)
         if not infos and options is None and (contacts or create is None):
             self._look_for(str(group), wants, contacts, create)
@@ -85,7 +86,7 @@ class Entrance:
             raise JoinFailed(group, _ambiguity(infos))
         info = next((info for info in infos if info.id == wanted), None)
         if info is not None:
-            contacts = (*contacts, *(address for _, address in info.members))
+            contacts = (*contacts, *self._addresses([info]))
             options = info.options
         options = options or create
         assert options is not None, "a group that is neither known nor to be created is looked for"
@@ -151,7 +152,11 @@ class Entrance:
     def _find_contacts(self, group: GroupId) -> list[Address]:
         """Who is known to be in the group now; the answers to this advertisement are known the next time."""
         self._directory.advertise(self._clock())
-        return [address for info in self._directory.find(group) for _, address in info.members]
+        return self._addresses(self._directory.find(group))
+
+    def _addresses(self, infos: Sequence[GroupInfo]) -> list[Address]:
+        """Where others are who are said to be in a group. This node was, if it is among them: hints are older than its leaving."""
+        return [address for info in infos for _, address in info.members if address != self._address]
 
     def _look_then_found(self, member: Membership) -> None:
         """Asks who is in the group, and begins it alone when nobody is heard and it may be begun."""
@@ -161,9 +166,9 @@ class Entrance:
             if member.departed or member.view is not None:
                 return
             self._touch(member)
-            infos = [info for info in self._directory.find(member.group) if info.members]
-            if infos:
-                member.join(self._clock(), [address for info in infos for _, address in info.members])
+            contacts = self._addresses(self._directory.find(member.group))
+            if contacts:
+                member.join(self._clock(), contacts)
             elif member.public:
                 self._found(member)
             else:
@@ -215,6 +220,13 @@ class Entrance:
             found=located,
             given_up=given_up,
         )
+
+
+def _check_name(group: str) -> None:
+    """Raises InvalidName for what can be neither a group's id nor its name."""
+    name, _, start = group.partition("#")
+    is_id = len(start) == 16 and all(digit in "0123456789abcdef" for digit in start)
+    new_group_id(name if is_id else group, random.Random(0))  # only to have it checked as `create` does
 
 
 def _public_id(name: str) -> GroupId:

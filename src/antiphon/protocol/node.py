@@ -279,7 +279,10 @@ class NodeCore:
 
     def _receive_from_node(self, now: float, source: Address, frame: Any) -> None:
         if type(frame) is c.Detour:
-            self.routes.receive_detour(now, frame, source)
+            if any(source in member.port.address_by_member.values() for member in self.memberships.values()):
+                self.routes.receive_detour(now, frame, source)
+            else:
+                self.drops["stranger"] += 1
             return
         self.directory.receive(now, source, frame)
         if type(frame) is c.Groups:
@@ -336,6 +339,8 @@ class NodeCore:
                 if member.ended or group in self._ended:
                     self.directory.end(now, group, member.agreement.view_id)
                     self._note_end(group)
+                elif (info := member.farewell()).members:
+                    self.directory.leave(now, info)
         self._touched.clear()
         self.outsiders.end_turn(now)
         effects = NodeEffects(self._sends, self._events)

@@ -2,10 +2,13 @@
 
 Promises: the application is told of every group that somebody in reach is in, once (`Discovered`); of a group it rejected not again
 before the node's next advertisement; of the end of a group it was told of (`Vanished`), if that was heard. Every question to a name
-server ends in one `NameServerAnswer`. Nothing received raises; what makes no sense is counted in `drops`.
+server ends in one `NameServerAnswer`. Nothing received raises; what makes no sense, and questions above `QUESTIONS_PER_S`, are counted in
+`drops`.
 
-Keeps what `hints` and `questions` keep, and one pending answer. Costs one frame per advertisement and, in a group of any size, about
-one answer: of n members that draw their delays from `answer_s`, those answer that drew within one network delay of the earliest.
+Keeps what `hints` and `questions` keep, the list that it last told as a name server, and one pending answer with the nodes that
+advertised, at most `ADVERTISERS_LIMIT`: it goes to all and to each of those, because a broadcast may not reach them. Costs one frame per
+advertisement and, in a group of any size, about one answer: of n members that draw their delays from `answer_s`, those answer that drew
+within one network delay of the earliest.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
+import msgspec
+
 from antiphon.errors import InvalidOption
 from antiphon.model.codec import Frame
 from antiphon.model.control import Advertise, AskGroups, Ended, GroupInfo, Groups
 from antiphon.model.events import Discovered, Event, Vanished
 from antiphon.model.ids import Address, GroupId, MemberId, name_of
 from antiphon.model.options import Settings
+from antiphon.protocol.discovery.allowance import Allowance
 from antiphon.protocol.discovery.group_list import group_list
 from antiphon.protocol.discovery.hints import KNOWN_LIMIT, Hints
 from antiphon.protocol.discovery.questions import Questions
@@ -28,6 +34,10 @@ from antiphon.protocol.timers import Timers
 
 Send: TypeAlias = Callable[[tuple[Address, ...] | None, Frame], None]
 """To these addresses, or (None) to every node that a broadcast reaches."""
+QUESTIONS_PER_S = 20
+"""Questions that a name server answers in a second."""
+ADVERTISERS_LIMIT = 64
+"""Nodes that are told by name, in one answer and in one second; others hear what is told to all."""
 
 
 class Directory:
@@ -56,6 +66,12 @@ class Directory:
         self._questions = Questions(node, settings, rng, self._call_in, lambda address, frame: send((address,), frame), tell)
         self._heard: dict[GroupId, int] | None = None
         """While an answer is pending: the groups that others told since it was asked for, with the view."""
+        self._advertisers: dict[Address, None] = {}
+        """Who asked for it."""
+        self._questions_left = Allowance(QUESTIONS_PER_S, settings.retry_s)
+        self._advertisers_left = Allowance(ADVERTISERS_LIMIT, settings.retry_s)
+        self._told: tuple[object, list[Groups]] = (None, [])
+        """As a name server: what the list was made of, and the list."""
 
     # -- from the application ----------------------------------------------------------------------------------------------------
 
@@ -89,6 +105,11 @@ class Directory:
         self.now = now
         return self._questions.ask(address)
 
+    def leave(self, now: float, info: GroupInfo) -> None:
+        """This node is out of a group that goes on: it knows best who is in it, should it want to come back."""
+        self.now = now
+        self._hints.learn(info, None)
+
     def known(self) -> tuple[GroupInfo, ...]:
         """The groups that this node has heard of and is not in, by id."""
         own = self._own()
@@ -118,6 +139,8 @@ class Directory:
             self._receive_question(source, frame)
         else:
             self._answer_soon()
+            if len(self._advertisers) < ADVERTISERS_LIMIT and self._advertisers_left.spend(now, source):
+                self._advertisers[source] = None
 
     def _receive_groups(self, source: Address, frame: Groups) -> None:
         if frame.index >= frame.count:
@@ -149,8 +172,14 @@ class Directory:
         if not self.name_server:
             self._send((source,), Groups(self.node, (), frame.question, refused=True))
             return
-        for part in group_list(self.node, self._all(), self._settings.frame_bytes, frame.question):
-            self._send((source,), part)
+        if not self._questions_left.spend(self.now, source):
+            self.drops["too_many_questions"] += 1
+            return
+        made_of = (self._hints.changes, self._mine())
+        if self._told[0] != made_of:
+            self._told = (made_of, group_list(self.node, self._all(), self._settings.frame_bytes))
+        for part in self._told[1]:
+            self._send((source,), msgspec.structs.replace(part, question=frame.question))
 
     def _receive_ended(self, frame: Ended) -> None:
         if frame.group in self._own():
@@ -170,14 +199,18 @@ class Directory:
 
     def _answer(self) -> None:
         heard, self._heard = self._heard or {}, None
-        self._broadcast([info for info in self._own().values() if heard.get(info.id, -1) < info.view])
+        advertisers, self._advertisers = tuple(self._advertisers), {}
+        self._broadcast([info for info in self._own().values() if heard.get(info.id, -1) < info.view], advertisers)
 
-    def _broadcast(self, infos: list[GroupInfo]) -> None:
+    def _broadcast(self, infos: list[GroupInfo], advertisers: tuple[Address, ...] = ()) -> None:
         for info in infos:
             # So that a group is not news to this node after it has left it.
             self._hints.learn(info, None)
         for part in group_list(self.node, infos, self._settings.frame_bytes) if infos else ():
             self._send(None, part)
+            if advertisers:
+                # Where nothing reaches all, a broadcast goes to the nodes that this one was told of, and who has just come is none of them.
+                self._send(advertisers, part)
 
     def _all(self) -> list[GroupInfo]:
         infos = {info.id: info for info in self._hints} | self._own()

@@ -36,6 +36,8 @@ class Hints:
         self._ended: dict[GroupId, tuple[int, float]] = {}
         """The last view of a group, and when its end was heard."""
         self._seats = 0
+        self.changes = 0
+        """Goes up whenever what is known changes."""
 
     def __iter__(self) -> Iterator[GroupInfo]:
         return iter(self._info_by_group.values())
@@ -58,6 +60,7 @@ class Hints:
         self._ended.pop(info.id, None)
         known = self._info_by_group.pop(info.id, None)
         merged = info if known is None or known == info else merge(known, info, teller)
+        self.changes += merged is not known
         # Taken out and put back: the dictionary's order is that of the last news.
         self._info_by_group[info.id] = merged
         self._seats += _weight(merged) - (_weight(known) if known else 0)
@@ -69,6 +72,7 @@ class Hints:
         """Forgets a group as if it had never been heard of; whether it was known."""
         info = self._info_by_group.pop(group, None)
         if info is not None:
+            self.changes += 1
             self._seats -= _weight(info)
         return info is not None
 

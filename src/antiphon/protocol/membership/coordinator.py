@@ -11,18 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from antiphon.model.control import Acknowledge, Beacon, Join, Leave, Ping, Pong, Refuse, Seat, Stable, State, Suspect
 from antiphon.model.ids import Address, MemberId
 from antiphon.model.view import MEMBER_LIMIT, TAG_BITS
 from antiphon.protocol.membership.change import Change, Phase
+from antiphon.protocol.membership.sides import Sides
 from antiphon.protocol.timers import Timer
 
 if TYPE_CHECKING:
     from antiphon.protocol.membership.membership import Membership
-
-_SIDES_LIMIT = 1_024
 
 
 class Coordinator:
@@ -37,8 +34,7 @@ class Coordinator:
         """Members of the view that are taken for dead, until they are heard again."""
         self._slow: dict[MemberId, None] = {}
         """Members of the view that have held others up for too long."""
-        self._sides: dict[int, Beacon] = {}
-        """Other sides of the group, by the id of their view."""
+        self.sides = Sides(self._port, member.address, self._answered)
         self._waiting_since = 0.0
         """Since when a join or a leave waits."""
         self.change: Change | None = None
@@ -180,13 +176,15 @@ class Coordinator:
             self._member.post((self.first(),), Suspect(self._port.group, self._port.me, view.id, ()))
 
     def met(self, beacon: Beacon) -> None:
-        """Another side is there, and it is this one's to propose a view of both."""
-        if not self._member.agreement.plausible(beacon.view):
+        """Another side is there, and it is this one's to propose a view of both, when those of the other have answered."""
+        if self._member.agreement.plausible(beacon.view):
+            self.sides.meet(beacon)
+        else:
             self._port.drops["malformed"] += 1
-        elif len(self._sides) < _SIDES_LIMIT or beacon.view in self._sides:
-            self._sides[beacon.view] = beacon
-            self._highest = max(self._highest, beacon.view)
-            self.consider()
+
+    def _answered(self, view: int) -> None:
+        self._highest = max(self._highest, view)
+        self.consider()
 
     # -- beginning a change ----------------------------------------------------------------------------------------------------
 
@@ -242,8 +240,7 @@ class Coordinator:
         members = self._in_view()
         return {
             member: address
-            for _, beacon in sorted(self._sides.items(), reverse=True)
-            for member, address in beacon.seats
+            for member, address in self.sides.seats().items()
             if member not in members or self._doubted(member)
         }
 
@@ -349,7 +346,7 @@ class Coordinator:
         self._leaves = {member: None for member in self._leaves if member in members}
         self.suspects.clear()
         self._slow.clear()
-        self._sides.clear()  # who is still elsewhere will be heard again
+        self.sides.clear()
         self._stopped, self._orphan, self._stuck = None, False, False
         self.unfinished = b""
         self._unacknowledged = dict.fromkeys(members)
@@ -369,12 +366,7 @@ class Coordinator:
         if member in self._in_view() and member != self._port.me:
             self._suspect(member)
         self._joins.pop(member, None)
-        for view, beacon in list(self._sides.items()):
-            seats = tuple(seat for seat in beacon.seats if seat[0] != member)
-            if len(seats) < len(beacon.seats):
-                self._sides[view] = msgspec.structs.replace(beacon, seats=seats)
-                if not seats:
-                    del self._sides[view]
+        self.sides.forget(member)
 
     def _pass_on(self, frame: Join | Leave) -> None:
         """What the coordinator may not have heard."""

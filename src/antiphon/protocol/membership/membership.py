@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from antiphon.errors import NoQuorum, WouldBlock
 from antiphon.model import codec
 from antiphon.model import control as c
@@ -461,7 +463,7 @@ class Membership:
     def _receive_pong(self, frame: c.Pong, source: Address) -> None:
         if frame.member in self.coordinator.callers:
             self.coordinator.receive_pong(frame, source)
-        else:
+        elif not self.coordinator.sides.receive_pong(frame, source):
             self.detector.receive_pong(frame, source)
 
     def _receive_beat(self, frame: c.Beat, source: Address) -> None:
@@ -522,6 +524,12 @@ class Membership:
         view = self.port.view
         seats = () if view is None else tuple((member, self.port.address_by_member[member]) for member in view.members)
         return c.GroupInfo(self.group, self.description, self.port.options, self.agreement.view_id, seats, tuple(self.left)[-ABSENT_LIMIT:])
+
+    def farewell(self) -> c.GroupInfo:
+        """What this member knows of the group when it is out: who was in its last view with it, or may be on another side."""
+        info = self.info()
+        others = {who: at for who, at in (*info.members, *self.absent.items()) if at != self.address}
+        return structs.replace(info, members=tuple(others.items()), left=(*info.left, self.me)[-ABSENT_LIMIT:])
 
     def stats(self) -> dict[str, object]:
         """Counters and gauges, plain values in one flat dictionary: those of the endpoint, the history and synchronisation, and of the

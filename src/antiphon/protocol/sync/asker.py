@@ -6,8 +6,8 @@ silent for sixteen questions, or says nothing new for 256, it is given up, for t
 
 What nobody keeps any more (`losses`) is told to the application as a Gap.
 
-Keeps the latest question of every member of the view, up to sixteen answers on their way in, each within four chunks, and the names of as
-many that were of no use.
+Keeps the latest question of every member of the view, up to sixteen answers on their way in, each within four chunks, the names of as many
+that were of no use, and sixteen parts of answers that came before their questions.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _ATTEMPTS = 16
 _FRUITLESS = 256
 _DOUBLINGS = 3
 _INCOMING_LIMIT = 16
+_EARLY_LIMIT = 16
 _PARTS_PER_REQUEST = 64
 _REQUESTS = 6
 """How often missing parts are asked for in vain before the answer is given up."""
@@ -67,6 +68,8 @@ class Asker:
         self._unusable: dict[tuple[MemberId, MemberId, int], None] = {}
         """Answers that could not be taken, the latest. Their other parts would make this member fetch the whole again, and again in vain,
         and put its next question off for ever."""
+        self._early: list[SyncAnswer] = []
+        """Parts of answers to questions of others that have not come yet."""
         self._losses = Losses(self.port.me, self.history)
         self._leaps = Leaps(self.history)
         self._noticed: set[MemberId] = set()
@@ -135,6 +138,10 @@ class Asker:
             if alike and (not self._leading or asker < self.port.me) and question.serves(self.history, self.wants):
                 self._leading = False
                 self._ask_in(self._patience_s() * self.port.rng.uniform(1.0, 2.0))
+            early = [frame for frame in self._early if frame.asker == asker]
+            self._early = [frame for frame in self._early if frame.asker != asker]
+            for frame in early:
+                self.take(frame)
         elif theirs != mine and asker not in self._noticed and self._sides[theirs].view and self._sides[mine].view:
             # Once per member: what it claims to have may not exist.
             self._noticed.add(asker)
@@ -150,7 +157,10 @@ class Asker:
         key = (frame.member, frame.asker, frame.number)
         incoming = self._incoming.get(key)
         if incoming is None:
-            if not self._open or frame.member not in self._side_by_member or key in self._unusable or not self._useful(frame):
+            if not self._open or frame.member not in self._side_by_member or key in self._unusable:
+                return
+            if not self._useful(frame):
+                self._keep_for_later(frame)
                 return
             if len(self._incoming) >= _INCOMING_LIMIT:
                 del self._incoming[next(iter(self._incoming))]
@@ -168,6 +178,12 @@ class Asker:
         for other in list(self._incoming):
             if other != key and self._open and other in self._incoming:
                 self._advance(other, self._incoming[other])
+
+    def _keep_for_later(self, frame: SyncAnswer) -> None:
+        """An answer may overtake its question, which comes from somebody else. Who then listened for it would listen in vain."""
+        question = self._question_by_member.get(frame.asker)
+        if frame.asker != self.port.me and (question is None or question.number < frame.number) and len(self._early) < _EARLY_LIMIT:
+            self._early.append(frame)
 
     def _useful(self, frame: SyncAnswer) -> bool:
         if frame.index >= frame.count or frame.count > PARTS_LIMIT:
@@ -253,6 +269,7 @@ class Asker:
         if self._timer is not None:
             self._timer.cancel()
         self._incoming.clear()
+        self._early.clear()
         self._question_by_member.clear()
         self.wants = Wants()
         self._on_done()
