@@ -54,6 +54,32 @@ def test_a_contact_that_is_no_member_but_knows_one_is_enough(company: Any) -> No
     assert world.check() == []
 
 
+def test_who_left_a_group_finds_it_again(company: Any) -> None:
+    """Who leaves a group that it founded, and wants back in, would be told that nobody of it is known: it remembered only itself."""
+    world = silent(company, "ab")
+    world.look_for("a", create=GroupOptions())
+    world.run(2.0)
+    world.look_for("b", contacts="a")
+    assert world.wait_for(lambda: world.seen("a") == world.seen("b") == "ab", 10.0)
+    assert world.settle(10.0)
+    world.leave("a")
+    assert world.wait_for(lambda: world.seen("b") == "b", 10.0)
+    world.run(1.0)
+    world.look_for("a", create=GroupOptions())
+    assert world.wait_for(lambda: world.seen("a") == world.seen("b") == "ab", 10.0)
+    assert world.settle(10.0)
+    assert world.check() == []
+
+
+def test_who_knows_only_itself_of_a_group_founds_it(company: Any) -> None:
+    """A node that started again, and heard of its own former seat, would be told that nobody is known instead of beginning the group."""
+    world = silent(company, "ab")
+    former = GroupInfo(GroupId(f"g#{0:016x}"), "g", GroupOptions(), 1, ((MemberId("a#1"), Address("a")),))
+    world._process("a").arrive(Address("b"), codec.encode(Groups(MemberId("b#1"), (former,))))
+    world.look_for("a", create=GroupOptions())
+    assert world.wait_for(lambda: world.seen("a") == "a", 10.0)
+
+
 def test_contacts_that_are_dead_or_know_nothing_do_not_stand_in_the_way(company: Any) -> None:
     """Of three addresses in a configuration two are always out of date."""
     world = silent(company, "abcd")

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from antiphon.errors import InvalidOption
+from antiphon.errors import InvalidName, InvalidOption
 from antiphon.model import codec
 from antiphon.model import control as c
 from antiphon.model.events import GuestRefused
@@ -75,6 +75,7 @@ def test_outsiders_with_nothing_to_say_make_room(monkeypatch: pytest.MonkeyPatch
 def test_a_way_around_that_nobody_uses_is_forgotten() -> None:
     """Every node that ever asked for a detour and went away would be pinged for ever."""
     core = node()
+    core.memberships[core.create(0.0, "trip")].port.learn({MemberId("ben#1"): BEN})
     core.receive(0.0, BEN, codec.encode(c.Detour(Address("cem"))))
     assert core.stats()["routes"] == {BEN: "cem"}
     now, pings = 0.0, 0
@@ -84,6 +85,26 @@ def test_a_way_around_that_nobody_uses_is_forgotten() -> None:
         pings += sum(codec.kind_of(wire) == "ping" for _, wire, _ in core.drain(now).sends)
     assert core.stats()["routes"] == {}
     assert 2 <= pings <= 6
+
+
+def test_a_stranger_cannot_ask_for_a_way_around() -> None:
+    """Strangers could fill the table, so that members that do not hear each other find no way any more."""
+    core = node()
+    core.create(0.0, "trip")
+    core.receive(0.0, BEN, codec.encode(c.Detour(Address("cem"))))
+    assert core.stats()["routes"] == {}
+    assert core.stats()["drops"] == {"stranger": 1}
+
+
+@pytest.mark.parametrize("name", ["", "a#b", "a#0123456789ABCDEF", " a", "a\n", "#0123456789abcdef", "n" * 65])
+@pytest.mark.parametrize("create", [None, GroupOptions()])
+def test_what_cannot_be_a_groups_name_is_not_looked_for(name: str, create: GroupOptions | None) -> None:
+    """A slip of the pen would found a group that nobody else can create or name, or be looked for until the time is over."""
+    core = node()
+    with pytest.raises(InvalidName):
+        core.join(0.0, name, create=create)
+    assert core.stats()["searches"] == 0
+    assert core.join(0.0, "a#0123456789abcdef", contacts=(BEN,)) == "a#0123456789abcdef"
 
 
 def test_participants_of_changes_that_came_to_nothing_are_forgotten() -> None:

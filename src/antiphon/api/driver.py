@@ -7,12 +7,17 @@ the node there (as far as its transport and credentials can tell). It may lose, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from antiphon.model.ids import Address, GroupId
 
-Receive: TypeAlias = Callable[[Address, Sequence[bytes], str], None]
-"""Takes frames from an address, in the order they came; with the realm (a group's name) whose key opened them, `""` for the node's own."""
+
+class Receive(Protocol):
+    """Takes frames from an address, in the order they came; with the realm (a group's name) whose key opened them, `""` for the node's
+    own."""
+
+    def __call__(self, source: Address, wires: Sequence[bytes], realm: str = "", /) -> None: ...
+
 
 
 class Cancellable(Protocol):

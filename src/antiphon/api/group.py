@@ -22,6 +22,7 @@ from antiphon.api.reading import Reading
 from antiphon.api.streams import Feed, Stream, ViewChange
 from antiphon.errors import AntiphonError, InvalidOption, JoinFailed, NoQuorum, NotInGroup, TimedOut, UsageError, WouldBlock
 from antiphon.model.events import (
+    Delivery,
     Departed,
     Gap,
     Installed,
@@ -395,12 +396,16 @@ class Group:
         if self._departed is None:
             self._depart(Departed(why, self._membership.sent - self._membership.delivered))
 
+    def deliver(self, delivery: Delivery) -> None:
+        """What nearly every event of the core is: messages."""
+        self._delivered += delivery[2] - delivery[1] + 1
+        self._inbox.put(delivery)
+
     def take(self, event: Any) -> None:
-        """An event of the core, in its order."""
+        """Any other event of the core, in its order."""
         kind = type(event)
         if kind is tuple:
-            self._delivered += event[2] - event[1] + 1
-            self._inbox.put(event)
+            self.deliver(event)
         elif kind is Recovered or kind is Orphaned:
             self._delivered += event.high - event.low + 1 if kind is Recovered else 1
             self._inbox.put(event)

@@ -86,8 +86,8 @@ class Node:
             raise UsageError("a node is started once: make another")
         driver = self._driver
         await driver.open(self._receive)
-        settings = _fitting(self._settings, driver)
         try:
+            settings = _fitting(self._settings, driver)
             core = self._make_core(
                 self.name, driver.address, rng=self._rng, settings=settings, now=driver.now(), name_server=self._name_server
             )
@@ -345,7 +345,7 @@ class Node:
 
     # -- turns -----------------------------------------------------------------------------------------------------------------
 
-    def _receive(self, source: Address, wires: Sequence[bytes], realm: str) -> None:
+    def _receive(self, source: Address, wires: Sequence[bytes], realm: str = "") -> None:
         core = self._core
         if core is None:
             return
@@ -368,14 +368,16 @@ class Node:
     def _turn(self) -> None:
         self._turn_asked = False
         self._crowd = 0
-        core, driver = self.core, self._driver
+        core, driver, groups = self.core, self._driver, self._groups
         sends, events = core.drain(driver.now())
-        self._frames_out += len(sends)
         for to, wire, group in sends:
+            self._frames_out += 1
             self._bytes_out += len(wire)
             driver.send(to, wire, group)
         for group, event in events:
-            if group is None:
+            if type(event) is tuple and group in groups:
+                groups[group].deliver(event)
+            elif group is None:
                 self._hear(event)
             else:
                 self._tell(group, event)

@@ -29,25 +29,20 @@ class Agenda:
 
     @property
     def deadline(self) -> float | None:
-        """When the first wants its tick; entries that are out of date are mended as they come up."""
-        heap = self._heap
-        while heap:
-            when, group = heap[0]
-            member = self._memberships.get(group)
-            if self._noted.get(group) == when:
-                if member is not None and (deadline := member.deadline) is not None and deadline <= when:
-                    return when
-                del self._noted[group]
-            heapq.heappop(heap)
-            if member is not None:
-                self.note(member)
-        return None
+        """When the first wants its tick, or before: an entry that is out of date is mended when it comes up."""
+        return self._heap[0][0] if self._heap else None
 
     def due(self, now: float) -> list[Membership]:
         """Takes out those that want their tick now, in the order of their deadlines."""
-        members = []
-        while (when := self.deadline) is not None and when <= now:
-            _, group = heapq.heappop(self._heap)
-            del self._noted[group]
-            members.append(self._memberships[group])
+        members, heap = [], self._heap
+        while heap and heap[0][0] <= now:
+            when, group = heapq.heappop(heap)
+            if self._noted.get(group) == when:
+                del self._noted[group]
+                member = self._memberships.get(group)
+                if member is not None and (deadline := member.deadline) is not None:
+                    if deadline <= now:
+                        members.append(member)
+                    else:
+                        self.note(member)
         return members

@@ -224,7 +224,7 @@ class Entrance:
 
 def _check_name(group: str) -> None:
     """Raises InvalidName for what can be neither a group's id nor its name."""
-    name, _, start = group.partition("#")
+    name, _, start = str(group).partition("#")
     is_id = len(start) == 16 and all(digit in "0123456789abcdef" for digit in start)
     new_group_id(name if is_id else group, random.Random(0))  # only to have it checked as `create` does
 

@@ -63,7 +63,7 @@ class AsyncioDriver:
     async def open(self, receive: Receive) -> None:
         self._loop, self._receive = asyncio.get_running_loop(), receive
         if self._credentials is None and not self._keys:
-            await self.transport.open(lambda source, wires: receive(source, wires, ""))
+            await self.transport.open(receive)
             return
         from antiphon.runtime.security import Sealer
 

@@ -16,7 +16,7 @@ from antiphon.model.control import Advertise, AskGroups, Ended, GroupInfo, Group
 from antiphon.model.events import Discovered, Event, NameServerAnswer, Vanished
 from antiphon.model.ids import Address, GroupId, MemberId
 from antiphon.model.options import GroupOptions, Settings
-from antiphon.protocol.discovery.directory import Directory
+from antiphon.protocol.discovery.directory import ADVERTISERS_LIMIT, QUESTIONS_PER_S, Directory
 from antiphon.protocol.discovery.hints import ENDED_S, KNOWN_LIMIT
 from antiphon.protocol.discovery.questions import QUESTION_LIMIT
 from antiphon.protocol.timers import Timers
@@ -47,6 +47,9 @@ class Bus:
         self.lost: set[int] = set()
         """Which frames do not arrive, counted from 1."""
         self.sent: list[tuple[Address, codec.Frame]] = []
+        self.to_all: list[codec.Frame] = []
+        self.broadcasts = True
+        """Whether what is sent to all reaches anybody."""
         self._under_way: list[tuple[float, int, Address, Address, bytes]] = []
 
     def add(self, name: str, *groups: GroupInfo, name_server: bool = True) -> Directory:
@@ -71,7 +74,9 @@ class Bus:
             wire = codec.encode(frame)
             assert len(wire) <= self.settings.frame_bytes
             self.sent.append((source, frame))
-            for address in to if to is not None else self.nodes:
+            if to is None:
+                self.to_all.append(frame)
+            for address in to if to is not None else self.nodes if self.broadcasts else ():
                 if address != source and address in self.nodes and not self.away & {source, address} and len(self.sent) not in self.lost:
                     heapq.heappush(self._under_way, (self.now + self.delay_s, len(self.sent), address, source, wire))
 
@@ -98,7 +103,8 @@ class Bus:
         return names(event.info for event in events if isinstance(event, Discovered))
 
     def answers(self) -> list[Groups]:
-        return [frame for _, frame in self.sent if isinstance(frame, Groups)]
+        """What was told to all."""
+        return [frame for frame in self.to_all if isinstance(frame, Groups)]
 
 
 # -- advertisements ----------------------------------------------------------------------------------------------------------------
@@ -182,6 +188,31 @@ def test_who_advertises_while_an_answer_is_pending_hears_it_all() -> None:
     a.receive(0.0, Address("z:1"), Advertise(MemberId("z#1")))
     bus.run()
     assert len(bus.answers()) == 1
+
+
+def test_who_advertises_is_answered_where_no_broadcast_reaches_it() -> None:
+    """With seeds instead of multicast, a newcomer would be heard by the seed and never hear of any group."""
+    bus = Bus()
+    bus.broadcasts = False
+    a, b = bus.add("a", info("g")), bus.add("b")
+    a.receive(0.0, b.address, Advertise(b.node))
+    bus.run()
+    assert bus.told("b") == ["g"]
+    a.advertise(bus.now)
+    bus.run()
+    assert len([frame for _, frame in bus.sent if isinstance(frame, Groups)]) == 3, "its answer to itself goes to all alone"
+
+
+def test_a_flood_of_advertisements_is_answered_to_few_by_name() -> None:
+    """One small frame with a false address each, and a node would send long lists to any number of machines that never asked."""
+    bus = Bus()
+    a = bus.add("a", info("g"))
+    for number in range(1_000):
+        a.receive(0.0, Address(f"x{number}:1"), Advertise(MemberId(f"x{number}#1")))
+    told = list[tuple[Address, ...]]()
+    a._send = lambda to, frame: told.append(to or ())
+    bus.run()
+    assert sorted(map(len, told)) == [0, ADVERTISERS_LIMIT]
 
 
 def test_a_rejected_group_is_news_again_after_the_own_advertisement() -> None:
@@ -319,6 +350,44 @@ def test_a_name_server_tells_its_own_groups_and_those_it_has_heard_of() -> None:
     assert isinstance(second, Discovered)
     assert isinstance(answer, NameServerAnswer)
     assert (answer.question, names(answer.groups), answer.refused, answer.reason) == (question, ["heard", "own"], False, "")
+
+
+def test_a_name_server_tells_what_is_so_now() -> None:
+    """What it told first it would tell for ever, and nobody could find a group that was founded since."""
+    bus = Bus()
+    server, n = bus.add("s", info("own")), bus.add("n")
+    changes: list[Callable[[], None]] = [
+        lambda: None,
+        lambda: server.receive(bus.now, Address("x:1"), Groups(MemberId("x#1"), (info("heard"),))),
+        lambda: bus.mine[server.address].append(info("founded")),
+        lambda: server.receive(bus.now, Address("x:1"), Ended(GroupId("heard#0"), 1)),
+    ]
+    told = []
+    for change in changes:
+        change()
+        n.ask(bus.now, server.address)
+        bus.run()
+        [*_, answer] = bus.events[n.address]
+        assert isinstance(answer, NameServerAnswer)
+        told.append(names(answer.groups))
+    assert told == [["own"], ["heard", "own"], ["founded", "heard", "own"], ["founded", "own"]]
+
+
+def test_a_name_server_answers_so_many_questions_and_no_more() -> None:
+    """A few small questions with a false address would make a node send hundreds of megabytes to somebody who never asked."""
+    bus = Bus()
+    server = bus.add("s", info("own"))
+
+    def ask(now: float, asker: str) -> int:
+        before = len(bus.sent)
+        server.receive(now, Address(asker), AskGroups(MemberId("x#1"), 1))
+        return len(bus.sent) - before
+
+    retry_s = bus.settings.retry_s
+    assert [ask(now, "x:1") for now in (0.0, 0.0, retry_s / 4, retry_s, retry_s)] == [1, 0, 0, 1, 0]
+    assert sum(ask(retry_s, f"y{number}:1") for number in range(1_000)) == QUESTIONS_PER_S - 2
+    assert server.drops["too_many_questions"] == 3 + 1_000 - (QUESTIONS_PER_S - 2)
+    assert sum(ask(1.0, f"z{number}:1") for number in range(1_000)) == QUESTIONS_PER_S
 
 
 def test_a_node_can_refuse_to_be_a_name_server() -> None:

@@ -175,7 +175,7 @@ class Directory:
         if not self._questions_left.spend(self.now, source):
             self.drops["too_many_questions"] += 1
             return
-        made_of = (self._hints.changes, self._mine())
+        made_of = (self._hints.changes, tuple(self._mine()))
         if self._told[0] != made_of:
             self._told = (made_of, group_list(self.node, self._all(), self._settings.frame_bytes))
         for part in self._told[1]:

@@ -60,7 +60,7 @@ class Hints:
         self._ended.pop(info.id, None)
         known = self._info_by_group.pop(info.id, None)
         merged = info if known is None or known == info else merge(known, info, teller)
-        self.changes += merged is not known
+        self.changes += merged != known
         # Taken out and put back: the dictionary's order is that of the last news.
         self._info_by_group[info.id] = merged
         self._seats += _weight(merged) - (_weight(known) if known else 0)

@@ -26,5 +26,5 @@ one direction, or between two members only, do not split a group.
 
 **Partitions.** Each side goes on (`continue`), or only the one with a majority of the last stable view, and of every view installed since
 (`majority`). A side remembers whom it lost and its coordinator looks for them, ever less often, never giving up. When two sides meet, the
-coordinator with the larger view id proposes a view of both.
+coordinator with the larger view id asks the members of the other, and proposes a view of both to those who answer.
 """

@@ -238,11 +238,7 @@ class Coordinator:
     def _others(self) -> dict[MemberId, Address]:
         """Members of other sides, the side with the larger view first; some may be in this view, and never have installed it."""
         members = self._in_view()
-        return {
-            member: address
-            for member, address in self.sides.seats().items()
-            if member not in members or self._doubted(member)
-        }
+        return {member: address for member, address in self.sides.seats().items() if member not in members or self._doubted(member)}
 
     def _participants(self) -> tuple[dict[MemberId, Address], dict[MemberId, Address]]:
         """The seats of the next view, in join order, and those of members that leave with it."""

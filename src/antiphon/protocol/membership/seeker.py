@@ -3,8 +3,8 @@
 A side remembers the members it lost, and where they were. Its coordinator sends them a beacon, ever less often (`seek_s`, doubled up to
 `seek_max_s`), and never stops; groups that are found by name alone also send a short one to everyone, and to the contacts that were asked
 for the group before it was founded. Whoever gets the beacon of another side passes it to its own coordinator. Of two coordinators the one
-with the larger view id proposes a view of both; the other answers with a beacon of its own, so that it does. View ids are unique, so this
-does not depend on addresses or names.
+with the larger view id proposes a view of both, to those who answer it (`sides`); the other answers with a beacon of its own, so that it
+does. View ids are unique, so this does not depend on addresses or names.
 
 A side of one member whose application does not read stays away until it does: to come together would bring it what it does not take, over
 and over if it is put out for that each time.

@@ -22,6 +22,11 @@ class Splitter:
         self._size = 0
         """The length of that wire; while it is not known itself, the pieces are of it."""
 
+    @property
+    def busy(self) -> bool:
+        """Whether a wire has begun and is not whole."""
+        return self._size > 0 or self.kept > 0
+
     def split(self, data: bytes, first: int, limit: int) -> list[bytes] | None:
         """The wires that these bytes complete; None when the first of them is said to be longer than `first`, or another than `limit`."""
         wires: list[bytes] = []
