@@ -37,6 +37,7 @@ from antiphon.protocol.membership.slowness import Slowness
 from antiphon.protocol.routes import Routes
 from antiphon.protocol.stage import OnAccept
 from antiphon.protocol.sync.history import History
+from antiphon.protocol.sync.ledger import Ledger
 from antiphon.protocol.sync.snapshot import Snapshot
 from antiphon.protocol.sync.sync import Sync
 from antiphon.protocol.timers import earlier
@@ -86,7 +87,7 @@ class Membership:
         self._others: tuple[Address, ...] = ()
         one_line = port.options.partitions == "majority" and port.options.delivery == "safe"
         self.past = History(port.options.order, port.settings, one_line=one_line)
-        self.sync = Sync(port, self.past, on_done=self._caught_up, on_recovered=self._recover)
+        self.sync = Sync(port, self.past, on_done=self._caught_up, on_recovered=self._recover, on_lost=self._know)
         self.guests = Guests(port, self._submit_guest)
         self.snapshot = Snapshot(
             port,
@@ -377,8 +378,8 @@ class Membership:
             self.deliveries.hear_all(self.endpoint)
             for member, start in starts.items():
                 # Who was stopped sends again what it has not delivered itself; some of that was delivered here.
-                if (delivered := self.past.delivered_up_to(member)) > start:
-                    self.endpoint.know(member, start + 1, delivered)
+                for low, high in self.past.beyond(member, start):
+                    self.endpoint.know(member, low, high)
         self.stable, self.short = False, None
         self.chain = (*self.chain[:1], *self.chain[1:][-_CHAIN_LIMIT:], (view.id, members))
         self.detector.on_view()
@@ -406,11 +407,16 @@ class Membership:
 
     def _synchronise(self) -> None:
         assert self.port.view is not None
-        if self.wants.kind == "state" and self.endpoint is not None:
-            for sender, low, high in self.past.adopted:
-                self.endpoint.know(sender, low, high)  # nothing waits for what the state stands for
+        if self.wants.kind == "state":
+            self._know(self.past.adopted)
         wants = c.Wants() if self.wants.kind == "state" else self.wants
         self.sync.begin(self.port.view, self._sides, wants, self._needed)
+
+    def _know(self, ledger: Ledger) -> None:
+        """Nothing waits for these: a state stands for them, or they are lost and the application knows."""
+        if self.endpoint is not None:
+            for sender, low, high in ledger:
+                self.endpoint.know(sender, low, high)
 
     def _recover(self, batch: Batch, low: int, high: int) -> None:
         if self.endpoint is not None:

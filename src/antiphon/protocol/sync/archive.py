@@ -73,6 +73,7 @@ class Archive:
     def begin(self, epoch: Epoch) -> None:
         self.learn((epoch,))
         self.current = self._chapters[epoch.id]
+        self.current.attended = True
 
     def learn(self, epochs: Iterable[Epoch]) -> None:
         """There are, or were, these views."""

@@ -24,6 +24,7 @@ from antiphon.protocol.membership.port import Port
 from antiphon.protocol.sync.history import History
 from antiphon.protocol.sync.incoming import PARTS_LIMIT, Incoming, Progress
 from antiphon.protocol.sync.leaps import Leaps
+from antiphon.protocol.sync.ledger import Ledger
 from antiphon.protocol.sync.losses import Losses
 from antiphon.protocol.sync.question import Question
 from antiphon.protocol.timers import Timer
@@ -39,8 +40,15 @@ _REQUESTS = 6
 
 
 class Asker:
-    def __init__(self, port: Port, history: History, on_recovered: Callable[[Batch, int, int], None], on_done: Callable[[], None]) -> None:
-        self.port, self.history = port, history
+    def __init__(
+        self,
+        port: Port,
+        history: History,
+        on_recovered: Callable[[Batch, int, int], None],
+        on_lost: Callable[[Ledger], None],
+        on_done: Callable[[], None],
+    ) -> None:
+        self.port, self.history, self._on_lost = port, history, on_lost
         self.questions_sent = self.recovered = 0
         self.wants = Wants()
         """What is still wanted."""
@@ -262,6 +270,7 @@ class Asker:
         if lost:
             self.history.lose(lost.flat())
             self.port.tell(Gap(lost.flat()))
+            self._on_lost(lost)
             self._attempt = self._fruitless = 0
             self._ask()
 

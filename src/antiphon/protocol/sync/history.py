@@ -186,6 +186,11 @@ class History:
         """The parts of `low … high` that were neither delivered nor skipped nor lost, in order."""
         return self._have.missing(sender, low, high)
 
+    def beyond(self, sender: MemberId, number: int) -> list[tuple[int, int]]:
+        """The sender's numbers after this one that need not come (again), as ranges."""
+        ranges = self._have.ranges_by_sender.get(sender)
+        return [] if ranges is None else [(max(low, number + 1), high) for low, high in ranges if high > number]
+
     def delivered_up_to(self, sender: MemberId) -> int:
         """The last number of the sender before the first that is still to come."""
         ranges = self._have.ranges_by_sender.get(sender)
@@ -213,13 +218,15 @@ class History:
         return self._archive.known(epoch, following)
 
     def leaps_from(self, known_by_outcome: Mapping[tuple[int, int], int]) -> bool:
-        """In total order: whether somebody who knows this much of the outcomes could be told one only with a gap."""
-        return self.total and any(
-            outcome.forgotten > known_by_outcome.get((chapter.epoch.id, following), 0)
-            for chapter in self.chapters()
-            for following, outcome in chapter.outcomes.items()
-            if following != OPEN
-        )
+        """In total order: whether somebody who knows this much of the outcomes may lack what cannot be told here: the beginning of one that
+        is forgotten, or an epoch from before this member's time of which it has heard nothing."""
+        for chapter in self.chapters() if self.total else ():
+            told = [(following, outcome) for following, outcome in chapter.outcomes.items() if following != OPEN]
+            if not told and not chapter.attended:
+                return True
+            if any(outcome.forgotten > known_by_outcome.get((chapter.epoch.id, following), 0) for following, outcome in told):
+                return True
+        return False
 
     def chapters(self) -> Iterator[Chapter]:
         """The epochs that have ended, in the canonical order."""

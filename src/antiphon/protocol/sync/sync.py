@@ -24,13 +24,21 @@ from antiphon.protocol.membership.port import Port
 from antiphon.protocol.sync.answerer import Answerer
 from antiphon.protocol.sync.asker import Asker
 from antiphon.protocol.sync.history import History
+from antiphon.protocol.sync.ledger import Ledger
 from antiphon.protocol.sync.question import Arriving
 
 
 class Sync:
     def __init__(
-        self, port: Port, history: History, *, on_done: Callable[[], None], on_recovered: Callable[[Batch, int, int], None]
+        self,
+        port: Port,
+        history: History,
+        *,
+        on_done: Callable[[], None],
+        on_recovered: Callable[[Batch, int, int], None],
+        on_lost: Callable[[Ledger], None] = lambda _: None,
     ) -> None:
+        """`on_lost` is told of what the application has just been told is lost: nothing need wait for it."""
         self.port = port
         self.active = False
         """Whether this member is catching up."""
@@ -38,7 +46,7 @@ class Sync:
         self._view = 0
         self._unfinished = False
         """Whether an earlier begin was stopped before it was done."""
-        self._asker = Asker(port, history, on_recovered, self._done)
+        self._asker = Asker(port, history, on_recovered, on_lost, self._done)
         self._answerer = Answerer(port, history)
         self._side_by_member: dict[MemberId, int] = {}
         self._latest_by_member: dict[MemberId, int] = {}
