@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 	@echo "ready: $(BIN)/antiphon is the command"
 
-demo: setup ## Run the demo (ten seconds) and write antiphon-demo/report.html
+demo: setup ## Run the demo (twenty seconds) and write antiphon-demo/report.html
 	@$(BIN)/antiphon demo
 
 test: lint ## Lint, check types and run every test (six to eight minutes)

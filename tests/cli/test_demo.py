@@ -9,8 +9,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from antiphon.cli import demo, spacetime, terminal
+from antiphon.cli import demo, live, spacetime, terminal
 from antiphon.cli.main import OK, main
 from antiphon.cli.story import FRIENDS, READER, tell
 
@@ -73,7 +74,7 @@ def test_the_demo_tells_everything_and_writes_a_page_that_stands_alone(capsys: p
     """A newcomer's first minute would fail, or the page would be empty without a network."""
     assert main(["demo", "--out", str(tmp_path / "deep" / "er")]) == OK
     told = capsys.readouterr().out
-    for words in ("to what?", "semantic", "every promise kept", "report.html"):
+    for words in ("to what?", "semantic", "every promise kept", "messages in the same order", "report.html"):
         assert words in told
     text = (tmp_path / "deep" / "er" / "report.html").read_text(encoding="utf-8")
     page = _Page()
@@ -90,6 +91,7 @@ def test_the_demo_speaks_json(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert main(["demo", "--out", str(tmp_path), "--json"]) == OK
     told = json.loads(capsys.readouterr().out)
     assert told["swarm"]["ok"] is True
+    assert len(set(told["live"]["digests"].values())) == 1
     assert [result["order"] for result in told["comparison"]["results"]] == ["unordered", "fifo", "causal", "total", "semantic"]
     assert Path(told["report"]).is_file()
 
@@ -101,6 +103,17 @@ def test_the_demo_goes_on_without_pictures(capsys: pytest.CaptureFixture[str], t
     assert main(["demo", "--out", str(tmp_path)]) == OK
     assert "antiphon[apps]" in capsys.readouterr().err
     assert (tmp_path / "report.html").is_file()
+
+
+def test_survivors_who_were_told_different_things_are_no_good_news() -> None:
+    """The demo would call a broken order a success."""
+    delivered, digests = {"ben": 9, "cem": 9}, {"ben": "aa", "cem": "aa"}
+    same = live.Outcome(names=("ana", "ben", "cem"), killed="ana", formed_s=1, noticed_s=2, delivered=delivered, digests=digests)
+    assert same.agreed
+    assert "in the same order" in same.verdict()
+    for other in (structs.replace(same, digests={"ben": "aa", "cem": "ab"}), structs.replace(same, delivered={"ben": 9, "cem": 8})):
+        assert not other.agreed
+        assert "different things" in other.verdict()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`antiphon demo`: the whole idea in less than a minute, on nothing but what is installed.
 
-A story in which the order matters, the five orders side by side on a conversation, a swarm of faulty worlds, and a report page.
+A story in which the order matters, the five orders side by side on a conversation, a swarm of faulty worlds, three real processes of which
+one is killed, and a report page.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rich.panel import Panel
 from rich.style import Style
 from rich.text import Text
 
-from antiphon.cli import arguments, report, swarms, terminal
+from antiphon.cli import arguments, live, report, swarms, terminal
 from antiphon.cli import comparison as comparisons
 from antiphon.cli.main import BROKEN
 from antiphon.cli.story import READER, Story, tell
@@ -33,7 +34,7 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Where the report page is written.")] = Path("antiphon-demo"),
     json: arguments.Json = False,
 ) -> None:
-    """See what Antiphon is about, in less than a minute: a story, the orders side by side, a swarm, and a report page."""
+    """See what Antiphon is about, in less than a minute: a story, the orders side by side, a swarm, three processes, a page."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file: name a directory, for example --out antiphon-demo")
     out.mkdir(parents=True, exist_ok=True)
@@ -45,6 +46,9 @@ def demo(
         _show(comparison)
     summary = swarms.work(list(default_cases(range(SWARM_SEEDS))))
     verdict = swarms.verdict(summary)
+    if not json:
+        _judge(verdict, summary.ok)
+    outcome = live.perform()
     commands = (
         f"antiphon sim compare --loss {LOSS:g} --rate {RATE:g}",
         f"antiphon sim swarm --seeds 0:{SWARM_SEEDS}",
@@ -56,12 +60,14 @@ def demo(
         terminal.err.print(f"The report has no picture: {missing}", style="dim", markup=False, soft_wrap=True)
         picture = None
     page = out / "report.html"
-    page.write_text(report.page(stories, comparison, picture, verdict, summary.ok, commands), encoding="utf-8")
+    verdicts = (verdict, summary.ok), (outcome.verdict(), outcome.agreed)
+    page.write_text(report.page(stories, comparison, picture, *verdicts, commands), encoding="utf-8")
     if json:
-        terminal.print_json({"stories": stories, "comparison": comparison.as_dict(), "swarm": swarms.as_dict(summary), "report": str(page)})
+        told = {"stories": stories, "comparison": comparison.as_dict(), "swarm": swarms.as_dict(summary)}
+        terminal.print_json({**told, "live": outcome, "report": str(page)})
     else:
-        _close(verdict, summary.ok, page)
-    if not (summary.ok and comparison.ok):
+        _close(outcome, page)
+    if not (summary.ok and comparison.ok and outcome.agreed):
         raise typer.Exit(BROKEN)
 
 
@@ -127,12 +133,18 @@ def _show(comparison: Comparison) -> None:
     )
 
 
-def _close(verdict: str, sound: bool, page: Path) -> None:
+def _judge(verdict: str, sound: bool) -> None:
     _say(f"[{'bold green' if sound else 'bold red'}]{verdict}\n")
-    _head(4, "The same with pictures")
+    _head(4, "And outside of the simulator?")
+    _say("Three processes on this machine, over TCP, in one total order; the one that orders is ended with kill -9.")
+
+
+def _close(outcome: live.Outcome, page: Path) -> None:
+    _say(f"[{'bold green' if outcome.agreed else 'bold red'}]{outcome.verdict()}\n")
+    _head(5, "The same with pictures")
     address = Text.assemble("   ", (str(page), Style(bold=True, link=page.resolve().as_uri())), "  (open it in a browser)\n")
     terminal.out.print(address, soft_wrap=True)
-    _head(5, "Go on")
+    _head(6, "Go on")
     for words, about in (
         ("sim swarm --seeds 0:500", "more bad days"),
         ("sim compare --rate 50", "the same conversation, five times as fast"),

@@ -15,10 +15,19 @@ from antiphon.cli import spacetime
 from antiphon.cli.story import READER, Story
 from antiphon.sim.compare import Comparison
 
+Verdict = tuple[str, bool]
+"""A sentence, and whether it is good news."""
 
-def page(stories: Sequence[Story], comparison: Comparison, picture: str | None, verdict: str, sound: bool, commands: Sequence[str]) -> str:
-    """The whole page. `picture` is an SVG of the comparison, or None; `verdict` the swarm's sentence, `sound` whether it is good
-    news; `commands` are those that give these figures again."""
+
+def page(
+    stories: Sequence[Story],
+    comparison: Comparison,
+    picture: str | None,
+    swarm: Verdict,
+    live: Verdict,
+    commands: Sequence[str],
+) -> str:
+    """The whole page. `picture` is an SVG of the comparison, or None; `commands` are those that give these figures again."""
     drawings = "".join(
         f'<div class="card"><h3>{escape(story.order)}</h3><div class="scroll">{spacetime.draw(story)}</div></div>' for story in stories
     )
@@ -57,15 +66,26 @@ deliveries that had to wait although the message was there; <em>mean</em>, <em>p
 <h2><small>3</small>Would it survive a bad day?</h2>
 <p>A swarm of simulated groups with the real protocols, each in a world made from one number: loss, duplicates, reordering, slow
 members and crashes. After each run every promise of its order is checked, message by message.</p>
-<div class="card"><p class="verdict {"good" if sound else "bad"}">{escape(verdict)}</p></div>
+{_verdict(swarm)}
 
-<h2><small>4</small>Get these figures again</h2>
-<p>Everything above comes from seeds: the same commands give the same figures on every machine.</p>
+<h2><small>4</small>And outside of the simulator?</h2>
+<p>Three processes on one machine, over TCP, in one total order. While all of them were sending, the one that orders was ended with
+<code>kill -9</code>.</p>
+{_verdict(live)}
+
+<h2><small>5</small>Get these figures again</h2>
+<p>What was simulated comes from seeds: the same commands give the same figures on every machine. The processes are real, and so is
+their time.</p>
 <pre>{escape(chr(10).join(commands))}</pre>
 
 <footer>Written by Antiphon {__version__}, <code>antiphon demo</code>.</footer>
 </main></body></html>
 """
+
+
+def _verdict(verdict: Verdict) -> str:
+    sentence, good = verdict
+    return f'<div class="card"><p class="verdict {"good" if good else "bad"}">{escape(sentence)}</p></div>'
 
 
 def _reading(story: Story) -> str:
