@@ -9,6 +9,7 @@ import pytest
 from antiphon.debugger.rule import Rule
 from antiphon.errors import NoQuorum
 from antiphon.model.events import NoMajority
+from antiphon.model.ids import name_of
 
 MAJORITY = {"partitions": "majority"}
 
@@ -227,6 +228,7 @@ def test_a_member_that_missed_a_view_does_not_make_a_second_majority(gathered: A
     world.rules.append(Rule.parse(f"drop install from {third} to {fourth}"))
     world.partition([[first, second], [third, fourth, fifth]])
     assert world.wait_for(lambda: world.view_of(third).id != view.id, 20.0)
+    world.heal()
     world.partition([[first, second, fourth], [third, fifth]])
     world.run(10.0)
     for name in (first, second, fourth):
@@ -258,4 +260,55 @@ def test_a_coordinator_cut_off_while_it_installs_does_not_split_the_stream(gathe
     world.heal()
     assert world.settle(60.0)
     assert len({tuple(world.history(name)) for name in "abcd"}) == 1
+    assert world.check() == []
+
+
+def in_join_order(world: Any) -> list[str]:
+    return [name_of(member) for member in world.view_of("a").members]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_alone_has_stored_a_view_does_not_carry_it_out(gathered: Any, seed: int) -> None:
+    """It would end the old view with what the two of that view held, while the other went on with the rest, and their order was another."""
+    world = gathered("abc", seed, order="total", delivery="safe", partitions="majority")
+    first, second, third = in_join_order(world)
+    view = world.view_of("a")
+    world.rules.append(Rule.parse(f"drop prepare from {second} to {third}"))
+    world.partition([[first], [second, third]])
+    world.burst("abc", 2)
+    stored = world.member(second).agreement
+    assert world.wait_for(lambda: bool(stored._prepared[0]), 20.0)
+    world.heal()
+    world.partition([[second], [first, third]])
+    assert world.wait_for(lambda: world.view_of(first).id != view.id, 20.0)
+    world.run(10.0)
+    assert world.view_of(second) == view
+    world.rules.clear()
+    world.heal()
+    assert world.settle(60.0)
+    assert world.alike()
+    assert world.check() == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_leaves_does_not_help_others_to_a_second_majority(gathered: Any, seed: int) -> None:
+    """Of three, one is not heard and one leaves: the first would go on alone, and the other two, who had not stored that, without it."""
+    world = gathered("abc", seed, **MAJORITY)
+    first, second, third = in_join_order(world)
+    world.rules.append(Rule.parse(f"drop prepare from {first} to {second}"))
+    world.partition([[first, second], [third]])
+    assert world.wait_for(lambda: len(world.member(first).coordinator.suspects) == 1, 20.0)
+    world.leave(second)
+    assert world.wait_for(lambda: world.member(first).agreement.changing, 20.0)
+    world.run(0.1)
+    world.heal()
+    world.partition([[first], [second, third]])
+    assert world.wait_for(lambda: world.seen(third) == third, 20.0)
+    world.run(10.0)
+    with pytest.raises(NoQuorum):
+        world.send(first, b"am I alone?")
+    world.rules.clear()
+    world.heal()
+    assert world.settle(60.0)
+    assert world.seen(first) == world.seen(third) == "".join(sorted(first + third))
     assert world.check() == []

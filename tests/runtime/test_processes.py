@@ -58,6 +58,7 @@ def test_payloads_from_nothing_to_twenty_megabytes(company: Any) -> None:
     sizes = [0, 1, 100, 0, 60_000, 240_001, 3 << 20, 1, 20 << 20, 17]
     company.gather("ana", "ben", "cem", order="total")
     company.each("sizes", "ana", "ben", sizes=sizes)
+    company.wait_until(lambda: company.reports("cem")["cem"]["delivered"] >= 2 * len(sizes), "everything at cem")
     company.wait_until_quiet("ana", "ben", "cem")
     assert len(company.stream("cem")) == 2 * len(sizes)
     assert all(report["bytes"] == 2 * sum(sizes) for report in company.reports("ana", "ben", "cem").values())

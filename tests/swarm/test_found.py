@@ -56,6 +56,9 @@ FOUND_AMONG_NODES = {
     "alone, a member put messages into a total order although what they followed was missing": Case(
         seed=138, kind="nodes", order="total", delivery="safe"
     ),
+    "a member carried out a view that it alone had stored, while the other one of it had gone on in another": Case(
+        seed=31056, kind="nodes", order="total", multicast="tree", delivery="safe", partitions="majority"
+    ),
 }
 
 FOUND_IN_THE_MIX = {
@@ -73,6 +76,7 @@ FOUND_IN_THE_MIX = {
     7827: "an outcome was told with a gap by the only one who was there, and whoever knew it whole came later and was not asked",
     6459: "a message that had been read could not be answered in the next view, because one before it was still missing",
     9517: "a newcomer that had heard nothing of an epoch said, before the others of its side, that there was no more to tell of it",
+    3037: "who had come by a state answered for its side that no more was to be told of an epoch, while one who was there was telling it",
     4829: "an answer to a message that was lost, as the application had been told, waited for it for ever",
     7935: "what members that were catching up held counted as stable, and died with the one that had delivered it",
     1133: "a newcomer said that what it had not wanted itself was not wanted by another either, who had been there when it was sent",

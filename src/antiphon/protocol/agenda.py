@@ -10,6 +10,7 @@ import heapq
 
 from antiphon.model.ids import GroupId
 from antiphon.protocol.membership.membership import Membership
+from antiphon.protocol.timers import NEVER
 
 
 class Agenda:
@@ -17,20 +18,18 @@ class Agenda:
         """`memberships` are those of the node, now and later."""
         self._memberships = memberships
         self._heap: list[tuple[float, GroupId]] = []
+        self.quiet_until = NEVER
+        """Nobody wants a tick before this, perhaps not even then: an entry that is out of date is mended when it comes up."""
         self._noted: dict[GroupId, float] = {}
         """The entry of each that counts."""
 
     def note(self, member: Membership) -> None:
         """The member's deadline may have moved."""
-        deadline, noted = member.deadline, self._noted.get(member.group)
-        if deadline is not None and (noted is None or deadline < noted):
-            self._noted[member.group] = deadline
-            heapq.heappush(self._heap, (deadline, member.group))
-
-    @property
-    def deadline(self) -> float | None:
-        """When the first wants its tick, or before: an entry that is out of date is mended when it comes up."""
-        return self._heap[0][0] if self._heap else None
+        when = member.quiet_until
+        if when < self._noted.get(member.group, NEVER):
+            self._noted[member.group] = when
+            heapq.heappush(self._heap, (when, member.group))
+            self.quiet_until = self._heap[0][0]
 
     def due(self, now: float) -> list[Membership]:
         """Takes out those that want their tick now, in the order of their deadlines."""
@@ -45,4 +44,5 @@ class Agenda:
                         members.append(member)
                     else:
                         self.note(member)
+        self.quiet_until = heap[0][0] if heap else NEVER
         return members

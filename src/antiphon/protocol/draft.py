@@ -36,9 +36,7 @@ class Draft:
         self._bytes = 0
 
     def fits(self, payload: bytes, names: tuple[MessageId, ...], stamp_bytes: int, guest: tuple[MemberId, int] | None = None) -> bool:
-        """Whether the message can be in this batch; an empty one takes any."""
-        if not self.payloads:
-            return True
+        """Whether the message can be in this batch, which is not empty: an empty one takes any."""
         size = len(payload) + _MESSAGE_BYTES
         if guest is not None:
             size += _guest_bytes(guest)
@@ -89,7 +87,10 @@ class Draft:
 
     def close(self, view: int, first: int, stamp: Stamp, now: float) -> Batch:
         """The batch, which begins with number `first`; the next one begins empty."""
-        batch = Batch.compose(self._group, self._me, view, first, self.payloads, self._parents, stamp, now, self._after, self._guests)
+        if self._parents is None and not self._guests:
+            batch = Batch(self._group, self._me, view, first, tuple(self.payloads), None, stamp, now)
+        else:
+            batch = Batch.compose(self._group, self._me, view, first, self.payloads, self._parents, stamp, now, self._after, self._guests)
         self._begin()
         return batch
 

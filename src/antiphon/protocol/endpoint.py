@@ -77,6 +77,7 @@ class Endpoint:
         self._unsent: deque[tuple[bytes, MessageId | None, tuple[MessageId, ...], tuple[MemberId, int] | None]] = deque()
         """What was accepted during a hold, the last of it under number `_last`. A member that has not caught up sends nothing: others would
         deliver in this view what it, cut off before the end, would have to send again in the next."""
+        self._safe, self._message_bytes = options.delivery == "safe", settings.message_bytes
         self._installing = False
         self._refused = False
         """Whether a message was refused since the last Writable."""
@@ -94,21 +95,20 @@ class Endpoint:
         """Accepts one message, or raises WouldBlock or a UsageError and changes nothing. What a reliable kind accepted it never drops.
         `guest` is the outsider whose message it is, and the outsider's number for it."""
         self.context.now = now
-        self._check_payload(payload)
+        if type(payload) is not bytes or len(payload) > self._message_bytes:
+            self._check_payload(payload)  # raises
         seqno = self._last + 1
         names: tuple[MessageId, ...] = ()
         if reply_to is not None or after:
             names = tuple(after) if reply_to is None else (reply_to, *after)
             self._check_names(names)
             self.ordering.check(seqno, names)
-        self._check_credit()
+        if self.credit <= 0:
+            raise self._refusal()
         if self.multicast.held is not None:
             self._unsent.append((payload, reply_to, tuple(after), guest))
         else:
-            # `_write`, written out.
-            if not self._draft.fits(payload, names, self.ordering.stamp_bytes(), guest):
-                self._close()
-            self._draft.add(seqno, payload, reply_to, after, guest)
+            self._write(seqno, payload, reply_to, after, guest, names)
         self._last = seqno
         return MessageId(self.me, seqno)
 
@@ -124,9 +124,9 @@ class Endpoint:
         while accepted < len(payloads):
             credit = self.credit
             if credit <= 0:
+                refusal = self._refusal()
                 if not accepted:
-                    self._check_credit()
-                self._refused = True
+                    raise refusal
                 break
             until = min(accepted + credit, len(payloads))
             if self.multicast.held is not None:
@@ -161,21 +161,23 @@ class Endpoint:
             else:
                 handler(frame, wire, source)
 
-    def take(self, now: float, frame: Frame, wire: bytes, source: MemberId | None) -> None:
-        """Takes a frame that `source` handed over, and the bytes it was decoded from."""
+    def take(self, now: float, frame: Frame, wire: bytes, source: MemberId | None) -> bool:
+        """Takes a frame that `source` handed over, and the bytes it was decoded from; whether it is of the view."""
         context = self.context
         context.now = now
         try:
             handler = self._handlers[type(frame)]
         except KeyError:
             context.drops["unexpected_frame"] += 1
-            return
+            return False
         if frame.group != self.group:  # type: ignore[union-attr]
             context.drops["other_group"] += 1
         elif frame.view != context.view.id:  # type: ignore[union-attr]
             context.drops["other_view"] += 1
         else:
             handler(frame, wire, source)
+            return True
+        return False
 
     def tick(self, now: float) -> None:
         """Runs the timers that are due."""
@@ -283,17 +285,22 @@ class Endpoint:
 
     def drain(self, now: float) -> Effects:
         """Ends the turn and returns its effects."""
+        self.end_turn(now)
+        return self.context.outbox.drain()
+
+    def end_turn(self, now: float) -> None:
+        """Ends the turn: afterwards everything that must happen outside is in the outbox."""
         self.context.now = now
-        self._close()
+        if self._draft.payloads:
+            self._close()
         self.ordering.flush()
-        while self.multicast.release():
+        while self._safe and self.multicast.release():
             self.ordering.flush()
         self.multicast.flush()
         if self._refused and 4 * self.credit >= self.options.window:
             # Woken for every single message of credit, a sender would send batches of one.
             self._refused = False
             self.context.deliver(Writable())
-        return self.context.outbox.drain()
 
     @property
     def deadline(self) -> float | None:
@@ -376,16 +383,15 @@ class Endpoint:
     # -- the open batch --------------------------------------------------------------------------------------------------------
 
     def _check_payload(self, payload: bytes) -> None:
-        limit = self.context.settings.message_bytes
         if type(payload) is not bytes:
             raise InvalidOption("data", type(payload).__name__, "payloads are bytes")
-        if len(payload) > limit:
-            raise TooLarge(len(payload), limit)
+        if len(payload) > self._message_bytes:
+            raise TooLarge(len(payload), self._message_bytes)
 
     def _check_payloads(self, payloads: Sequence[bytes]) -> list[int]:
         """For each payload, how many bytes there are up to its end. Raises what is wrong with the first that cannot be sent."""
         if set(map(type, payloads)) <= _BYTES:
-            ends, limit = [*accumulate(map(len, payloads))], self.context.settings.message_bytes
+            ends, limit = [*accumulate(map(len, payloads))], self._message_bytes
             if not ends or ends[-1] <= limit or max(map(len, payloads)) <= limit:
                 return ends
         for payload in payloads:
@@ -415,15 +421,15 @@ class Endpoint:
         if not self.can_begin_after(starts.get(self.me, last), minority):
             raise InvalidOption("starts", starts[self.me], f"this member has sent {last:,} messages: begin after the last of them")
 
-    def _check_credit(self) -> None:
-        if self.credit <= 0:
-            self._refused = True
-            if self.context.flushing:
-                raise WouldBlock("the view is changing")
-            if not self.multicast.reading:
-                raise WouldBlock("what was delivered here is not read")
-            held = self.multicast.held
-            raise WouldBlock(f"{held.messages:,} messages wait until this member has caught up" if held else self.multicast.congestion())
+    def _refusal(self) -> WouldBlock:
+        """Why nothing is accepted; a Writable will say when it is."""
+        self._refused = True
+        if self.context.flushing:
+            return WouldBlock("the view is changing")
+        if not self.multicast.reading:
+            return WouldBlock("what was delivered here is not read")
+        held = self.multicast.held
+        return WouldBlock(f"{held.messages:,} messages wait until this member has caught up" if held else self.multicast.congestion())
 
     def _supersede(self, event: Event) -> None:
         self.context.drops["superseded"] += event[2] - event[1] + 1 if type(event) is tuple else 1
@@ -458,9 +464,10 @@ class Endpoint:
         names: tuple[MessageId, ...],
     ) -> None:
         """Puts a message into the open batch."""
-        if not self._draft.fits(payload, names, self.ordering.stamp_bytes(), guest):
+        draft = self._draft
+        if draft.payloads and not draft.fits(payload, names, self.ordering.stamp_bytes(), guest):
             self._close()
-        self._draft.add(seqno, payload, reply_to, after, guest)
+        draft.add(seqno, payload, reply_to, after, guest)
 
     def _close(self) -> None:
         count = len(self._draft.payloads)

@@ -33,7 +33,7 @@ from antiphon.protocol.membership.membership import Membership
 from antiphon.protocol.outsiders import Outsiders
 from antiphon.protocol.probes import Probes
 from antiphon.protocol.routes import Routes
-from antiphon.protocol.timers import Timers, earlier
+from antiphon.protocol.timers import NEVER, Timers
 
 Addresses: TypeAlias = tuple[Address, ...] | None
 """Where a frame goes; None: to every node."""
@@ -325,14 +325,18 @@ class NodeCore:
         for group, member in self._touched.items():
             member.end_turn(now)
             port = member.port
-            if self.routes.through:
-                for to, wire in port.sends:
-                    self._send(to, wire, group)
-            else:
-                self._sends += [(to, wire, group) for to, wire in port.sends]
-            port.sends.clear()
-            self._events += [(group, event) for event in port.events]
-            port.events.clear()
+            if port.sends:
+                if self.routes.through:
+                    for to, wire in port.sends:
+                        self._send(to, wire, group)
+                else:
+                    for to, wire in port.sends:
+                        self._sends.append((to, wire, group))
+                port.sends.clear()
+            if port.events:
+                for event in port.events:
+                    self._events.append((group, event))
+                port.events.clear()
             self._agenda.note(member)
             if member.departed:
                 del self.memberships[group]
@@ -342,15 +346,18 @@ class NodeCore:
                 elif (info := member.farewell()).members:
                     self.directory.leave(now, info)
         self._touched.clear()
-        self.outsiders.end_turn(now)
+        if self.outsiders.touched:
+            self.outsiders.end_turn(now)
         effects = NodeEffects(self._sends, self._events)
         self._sends, self._events = [], []
         return effects
 
     @property
     def deadline(self) -> float | None:
-        """When `tick` wants to be called next."""
-        return earlier(self._timers.deadline, self._agenda.deadline)
+        """When `tick` wants to be called next, or a little before."""
+        one, other = self._timers.quiet_until, self._agenda.quiet_until
+        deadline = one if one < other else other
+        return None if deadline == NEVER else deadline
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ class Outsiders:
         self.drops: Counter[str] = Counter()
         """Everything that was dropped, by reason."""
         self._outsider_by_group: dict[GroupId, Outsider] = {}
-        self._touched: dict[GroupId, Outsider] = {}
+        self.touched: dict[GroupId, Outsider] = {}
         """Those that may have something to send at the end of this turn."""
 
     def __contains__(self, group: GroupId) -> bool:
@@ -71,18 +71,18 @@ class Outsiders:
         else:
             outsider.use(now, contacts)
         number = outsider.submit(now, payload)
-        self._touched[group] = outsider
+        self.touched[group] = outsider
         return number
 
     def receive(self, now: float, frame: Taken, source: Address) -> None:
         """What a member says of the messages handed to it."""
-        outsider = self._touched[frame.group] = self._outsider_by_group[frame.group]
+        outsider = self.touched[frame.group] = self._outsider_by_group[frame.group]
         outsider.receive_taken(now, frame, source)
 
     def end_turn(self, now: float) -> None:
-        for outsider in self._touched.values():
+        for outsider in self.touched.values():
             outsider.end_turn(now)
-        self._touched.clear()
+        self.touched.clear()
 
     def _hear(self, group: GroupId, event: Event) -> None:
         if type(event) is GuestRefused:

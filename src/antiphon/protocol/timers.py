@@ -9,6 +9,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
+NEVER = float("inf")
+
 
 class Timer:
     __slots__ = ("callback", "when")
@@ -23,6 +25,8 @@ class Timer:
 
 class Timers:
     def __init__(self) -> None:
+        self.quiet_until = NEVER
+        """Nothing is due before this. It costs nothing to look at, and may be too early where a timer was cancelled."""
         self._heap: list[tuple[float, int, Timer]] = []
         self._set = 0
 
@@ -30,13 +34,17 @@ class Timers:
         timer = Timer(when, callback)
         self._set += 1
         heapq.heappush(self._heap, (when, self._set, timer))
+        if when < self.quiet_until:
+            self.quiet_until = when
         return timer
 
     @property
     def deadline(self) -> float | None:
+        """When the first is due."""
         heap = self._heap
         while heap and heap[0][2].callback is None:
             heapq.heappop(heap)
+        self.quiet_until = heap[0][0] if heap else NEVER
         return heap[0][0] if heap else None
 
     def run(self, now: float) -> None:
@@ -45,6 +53,7 @@ class Timers:
         heap = self._heap
         while heap and heap[0][0] <= now:
             due.append(heapq.heappop(heap)[2])
+        self.quiet_until = heap[0][0] if heap else NEVER
         for timer in due:
             callback, timer.callback = timer.callback, None
             if callback is not None:

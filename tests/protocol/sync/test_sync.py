@@ -374,3 +374,78 @@ def test_a_newcomer_in_total_order_takes_the_first_answer(make_bus: Any) -> None
     bus.until("N")
     assert bus.members["N"].delivered == bus.members["A"].ids()[-5:]
     assert bus.sent["sync-request"] == 1
+
+
+def end_in_two_ways(bus: Any) -> None:
+    """A view of A, B, X ends: its last messages came to A and B in another order than to X."""
+    bus.install(*"ABX")
+    bus.send("A", 3)
+    ours, theirs = [bus.send("A", to="AB") for _ in range(4)], [bus.send("X", to="X") for _ in range(4)]
+    for batch in ours:
+        bus.members["X"].deliver(batch)
+    for batch in theirs:
+        bus.members["A"].deliver(batch)
+        bus.members["B"].deliver(batch)
+    bus.install(*"AB")
+    bus.install("X")
+
+
+def merge_with_the_quick(bus: Any, quick: Any, unheard: int) -> None:
+    """All meet. Those who know do not hear X at first, and `quick` answers as soon as it may."""
+    bus.install(*bus.members)
+    for member in bus.members.values():
+        plan = member.sync._answerer.plan
+        if member is not quick:
+            member.sync._answerer.plan = lambda asked, plan=plan: plan(asked) if asked.asker != "X" or asked.attempt >= unheard else None
+    quick.port.rng.uniform = lambda low, high: low
+    bus.until(*bus.members)
+
+
+@pytest.mark.parametrize("wants", [Wants("none"), Wants("last", 1), Wants("state")], ids=["none", "last", "state"])
+@pytest.mark.parametrize("unheard", [0, 1, 2])
+def test_who_came_later_does_not_say_that_all_of_an_epoch_has_been_told(make_bus: Any, wants: Wants, unheard: int) -> None:
+    """A newcomer that cannot know how a view ended would be believed that there is no more to tell of it, and histories would differ."""
+    for seed in range(5):
+        bus = make_bus(seed, "total")
+        a, b, x, n = bus.add(*"ABXN", chunk_bytes=60)
+        end_in_two_ways(bus)
+        a.state, n.wants = b"", wants
+        bus.install(*"ABN")
+        bus.until("N")
+        merge_with_the_quick(bus, n, unheard)
+        assert x.ids() == a.ids() == b.ids()
+        assert x.ids() != x.delivered
+
+
+@pytest.mark.parametrize("unheard", [0, 1, 2])
+def test_who_forgot_how_an_epoch_ended_does_not_say_that_all_of_it_has_been_told(make_bus: Any, unheard: int) -> None:
+    """A member that keeps less than others would be believed that there is no more to tell, and the order would be lost with its memory."""
+    for seed in range(5):
+        bus = make_bus(seed, "total")
+        a, x = bus.add(*"AX", chunk_bytes=60)
+        [b] = bus.add("B", chunk_bytes=60, history_messages=1)
+        end_in_two_ways(bus)
+        bus.send("B")
+        merge_with_the_quick(bus, b, unheard)
+        assert x.ids() == a.ids()
+        assert x.ids() != x.delivered
+
+
+def test_a_side_of_which_nobody_was_there_says_so_in_the_end(make_bus: Any) -> None:
+    """Those who came later would leave it to each other to say that there is nothing more, and the asker would ask for ever."""
+    bus = make_bus(5, "total")
+    *_, x, n, m = bus.add(*"AXNM")
+    bus.install(*"AX")
+    bus.send("A", 3)
+    bus.install("A")
+    bus.install("X")
+    n.wants = m.wants = Wants("none")
+    bus.install(*"ANM")
+    bus.until(*"NM")
+    bus.install(*"NM")
+    bus.install(*"NMX")
+    asked = x.sync.stats()["sync_questions"]
+    bus.until(*"NMX")
+    # Once for the names of the epochs, and then three times the same.
+    assert x.sync.stats()["sync_questions"] - asked <= 4
+    assert x.ids() == ["A1", "A2", "A3"]

@@ -46,8 +46,8 @@ class Agreement:
         """The ballots whose outcome would be what this member holds now."""
         self._prepared: tuple[int, bytes] = (0, b"")
         """The ballot whose Install is stored and not carried out, and the Install."""
-        self._aimed = self._flushed = 0
-        """The ballot whose target is known, and the one whose target is held entirely."""
+        self.aimed = self._flushed = 0
+        """The ballot whose target is known (0: none, and nothing to review), and the one whose target is held entirely."""
         self._heard_at = 0.0
         self._watch: Timer | None = None
         self._acknowledging: Timer | None = None
@@ -93,8 +93,8 @@ class Agreement:
         self._heard_at = self._port.now
         if self._flushed == frame.ballot:
             self._post(Flushed(self._port.group, self._port.me, frame.ballot))
-        elif self._aimed != frame.ballot:
-            self._aimed = frame.ballot
+        elif self.aimed != frame.ballot:
+            self.aimed = frame.ballot
             # From here on this member may hold more than the outcome of an earlier ballot.
             self._pledged = {frame.ballot: None}
             # Its coordinator has seen what is stored here, and that not everyone had stored it.
@@ -104,7 +104,7 @@ class Agreement:
     def review(self) -> None:
         """At the end of a turn: says so when everything of the target is here."""
         endpoint = self._member.endpoint
-        if self._aimed == self.promised != self._flushed and endpoint is not None and self.changing and endpoint.flushed:
+        if self.aimed == self.promised != self._flushed and endpoint is not None and self.changing and endpoint.flushed:
             self._flushed = self.promised
             self._post(Flushed(self._port.group, self._port.me, self.promised))
 
@@ -208,7 +208,7 @@ class Agreement:
         self.promised = frame.view
         self._pledged.clear()
         self._prepared = (0, b"")
-        self._aimed = self._flushed = 0
+        self.aimed = self._flushed = 0
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None

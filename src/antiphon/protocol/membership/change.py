@@ -4,7 +4,7 @@
 |------------|---------------------------------------------|----------------------------------------------------------------------------|
 | ASKING     | the state of every participant              | targets for those who lack something of their side                        |
 | FLUSHING   | `Flushed` of each of them                   | installs the view; under the `majority` policy lets everybody store it first |
-| PREPARING  | `Prepared` of every participant             | installs the view                                                          |
+| PREPARING  | `Prepared` of those who leave, then of all  | installs the view                                                          |
 | INSTALLING | the acknowledgement of every member         | is over                                                                    |
 | OVER       | nothing: done, given up, or without a majority                                                                           |
 
@@ -101,6 +101,8 @@ class Change:
             self._since = self._port.now
             if not self._unprepared:
                 self._carry_out()
+            elif frame.member in dict(self.leaving):
+                self._member.post(self._storing(), self._preparation())
 
     def receive_acknowledge(self, frame: Acknowledge) -> None:
         if frame.view != self.ballot or self.phase is not Phase.INSTALLING:
@@ -120,13 +122,13 @@ class Change:
     def _flush(self) -> None:
         present = [member for member, state in self._states.items() if state.view]
         if self._port.options.partitions == "majority" and present:
-            unfinished = self._unfinished()
+            chains = [state.stable or self._member.chain for state in self._states.values() if state.view]
+            short = lacking(present, chains)
+            unfinished = self._unfinished(majority=short is None)
             if unfinished and unfinished != self._member.coordinator.unfinished:
                 self.phase = Phase.OVER
                 self._member.coordinator.finish_first(unfinished)
                 return
-            chains = [state.stable or self._member.chain for state in self._states.values() if state.view]
-            short = lacking(present, chains)
             if short is not None:
                 self.phase = Phase.OVER
                 self._member.coordinator.stopped(self, *short)
@@ -142,8 +144,10 @@ class Change:
         if not self._targets:
             self._install()
 
-    def _unfinished(self) -> bytes:
-        """The Install of a view that may have been carried out elsewhere: one that all its participants who are here have stored."""
+    def _unfinished(self, majority: bool) -> bytes:
+        """The Install of a view that may have been carried out elsewhere: one that all its participants who are here have stored. Without a
+        majority only one that all its members have stored: C, alone, has stored a view of B and C, and cannot know that B has not, and has
+        gone on with A in another."""
         stored: dict[int, bytes] = {}
         for state in self._states.values():
             install = _install_of(state.prepared)
@@ -153,9 +157,9 @@ class Change:
             install = _install_of(wire)
             assert install is not None, "it was read a moment ago"
             present = [self._states[who] for side in install.sides for who in side.members if who in self._states]
-            if all(state.view >= ballot or state.prepared == wire for state in present) and not any(
-                state.view > ballot for state in self._states.values()
-            ):
+            stored_here = all(state.view >= ballot or state.prepared == wire for state in present)
+            overtaken = any(state.view > ballot for state in self._states.values())
+            if stored_here and not overtaken and (majority or all(who in self._states for who, _ in install.seats)):
                 return wire
         return b""
 
@@ -213,9 +217,15 @@ class Change:
             # Whoever makes the next view must know of this one, should it be carried out here and nowhere else.
             self.phase, self._since = Phase.PREPARING, port.now
             self._unprepared = dict.fromkeys(self.participants)
-            member.post(self.participants, self._preparation())
+            member.post(self._storing(), self._preparation())
         else:
             self._carry_out()
+
+    def _storing(self) -> list[MemberId]:
+        """Who is to store the view next: those who leave with it, before anyone who will be in it. Else A of {A, B, C}, having lost C, may
+        store the view {A} that B leaves with, be cut off, and finish it alone; B, who has not stored it, and C are a majority as well."""
+        leaving = dict(self.leaving)
+        return [who for who in self._unprepared if who in leaving] or list(self._unprepared)
 
     def _preparation(self) -> Prepare:
         return Prepare(self._port.group, self._port.me, self.ballot, codec.encode(self._frame))
@@ -234,7 +244,7 @@ class Change:
         if self.phase is Phase.FLUSHING:
             return list(self._targets)
         if self.phase is Phase.PREPARING:
-            return list(self._unprepared)
+            return self._storing()
         return list(self._unacknowledged)
 
     def _retry_later(self) -> None:

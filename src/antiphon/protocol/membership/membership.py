@@ -210,20 +210,22 @@ class Membership:
     ) -> MessageId:
         """Accepts one message, or raises what `Endpoint.submit` raises, or NoQuorum."""
         self.port.now = now
-        return self._sending().submit(now, payload, reply_to, after, guest)
+        if self.endpoint is None or self.short is not None or self.departed:
+            raise self._refusal()
+        return self.endpoint.submit(now, payload, reply_to, after, guest)
 
     def submit_many(self, now: float, payloads: Sequence[bytes]) -> int:
         self.port.now = now
-        return self._sending().submit_many(now, payloads)
+        if self.endpoint is None or self.short is not None or self.departed:
+            raise self._refusal()
+        return self.endpoint.submit_many(now, payloads)
 
-    def _sending(self) -> Endpoint:
+    def _refusal(self) -> NoQuorum | WouldBlock:
+        """Why nothing is accepted; a Writable will say when it is."""
+        self._refused = True
         if self.short is not None:
-            self._refused = True
-            raise NoQuorum(*self.short)
-        if self.endpoint is None or self.departed:
-            self._refused = True
-            raise WouldBlock("this member is not in the group" if self.departed else "this member is not in a view yet")
-        return self.endpoint
+            return NoQuorum(*self.short)
+        return WouldBlock("this member is not in the group" if self.departed else "this member is not in a view yet")
 
     def _submit_guest(self, payload: bytes, guest: tuple[MemberId, int]) -> MessageId:
         return self.submit(self.port.now, payload, guest=guest)
@@ -241,10 +243,8 @@ class Membership:
             endpoint, member = self.endpoint, self._member_by_address.get(source)
             if member is None or endpoint is None:
                 port.drops["stranger" if member is None else "outside_view"] += 1
-            else:
-                if frame.view == endpoint.context.view.id:
-                    self.detector.heard[member] = now
-                endpoint.take(now, frame, wire, member)
+            elif endpoint.take(now, frame, wire, member):
+                self.detector.heard[member] = now
         elif kind is c.Install:
             self.agreement.receive_install(frame, wire, source)
         elif (handler := self._handlers.get(kind)) is not None:
@@ -281,15 +281,30 @@ class Membership:
             if self._local:
                 self._take_own()
             if self.endpoint is not None:
-                effects = self.endpoint.drain(now)
-                for destination, wire in effects.sends:
-                    self._send(destination, wire)
-                if effects.events:
-                    self.deliveries.take(effects.events)
-            self.agreement.review()
+                self.endpoint.end_turn(now)
+                outbox = self.endpoint.context.outbox
+                if outbox.sends:
+                    for destination, wire in outbox.sends:
+                        self.port.send_to(self._others if destination is None else self._addresses_of(destination), wire)
+                    outbox.sends.clear()
+                if outbox.events:
+                    self.deliveries.take(outbox.events)
+                    outbox.events.clear()
+            if self.agreement.aimed:
+                self.agreement.review()
             if not self._local:
                 break
-        self.private.review()
+        if self.private.busy:
+            self.private.review()
+
+    @property
+    def quiet_until(self) -> float:
+        """Before this there is nothing to do by itself, perhaps not even then."""
+        one = self.port.timers.quiet_until
+        if self.endpoint is None:
+            return one
+        other = self.endpoint.context.timers.quiet_until
+        return one if one < other else other
 
     @property
     def deadline(self) -> float | None:
@@ -317,12 +332,9 @@ class Membership:
     def tell_gone(self, member: MemberId, address: Address) -> None:
         self.post_to(address, c.Gone(self.group, (member,)))
 
-    def _send(self, destination: tuple[MemberId, ...] | None, wire: bytes) -> None:
-        if destination is None:
-            self.port.send_to(self._others, wire)
-        else:
-            addresses = self.port.address_by_member
-            self.port.send_to(tuple(addresses[member] for member in destination if member in addresses), wire)
+    def _addresses_of(self, members: tuple[MemberId, ...]) -> tuple[Address, ...]:
+        addresses = self.port.address_by_member
+        return tuple(addresses[member] for member in members if member in addresses)
 
     # -- from one view to the next ---------------------------------------------------------------------------------------------
 

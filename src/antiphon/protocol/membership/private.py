@@ -56,7 +56,7 @@ class Private:
         self._line_by_peer: dict[MemberId, _Line] = {}
         self._away: dict[MemberId, tuple[int, int]] = {}
         """Of members that are out of the view: the last number sent to them, the last taken from them."""
-        self._busy: dict[MemberId, None] = {}
+        self.busy: dict[MemberId, None] = {}
         """Whose line must be looked at when the turn ends."""
         self._highest = 0
         """The highest number on a line that was forgotten: new lines begin above it, so that no number is ever used twice."""
@@ -114,7 +114,7 @@ class Private:
         line.incoming.receive(frame)
         # Also for what came twice: the receipt may have been lost.
         line.owes_receipt = True
-        self._busy[frame.member] = None
+        self.busy[frame.member] = None
 
     def receive_received(self, frame: Received, source: MemberId | None) -> None:
         if not self._is_of_peer(frame.member, source):
@@ -133,7 +133,7 @@ class Private:
 
     def review(self) -> None:
         """Ends a turn: delivers what no longer waits, and says what was taken."""
-        for peer in list(self._busy):
+        for peer in list(self.busy):
             line = self._line_by_peer[peer]
             before = line.incoming.taken
             self._deliver(peer, line)
@@ -142,7 +142,7 @@ class Private:
                 self._port.send((peer,), Received(self._port.group, self._port.me, peer, line.incoming.taken))
             head = line.incoming.head
             if head is None:
-                del self._busy[peer]
+                del self.busy[peer]
             elif self._port.options.multicast == "besteffort" and not line.patience:
                 line.patience = True
                 self._port.call_in(self._port.settings.parent_s, partial(self._stop_waiting, line))
@@ -247,7 +247,7 @@ class Private:
         line = self._line_by_peer[peer]
         self._deliver(peer, line)
         del self._line_by_peer[peer]
-        self._busy.pop(peer, None)
+        self.busy.pop(peer, None)
         lost = line.outgoing.abandon()
         self._bytes -= sum(letter.size for letter in lost)
         # An ask that was taken and not replied to is lost as well; one that is in both lists is lost once.

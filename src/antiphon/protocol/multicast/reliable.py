@@ -69,7 +69,7 @@ class Reliable(Multicast):
     def keep(self, stream: Stream, first: int, last: int, wires: Sequence[bytes]) -> None:
         stream.keep(first, last, wires)
         self.stability.news = True
-        if last >= stream.say_at and stream is not self.mine:
+        if (last >= stream.say_at or stream.bytes >= stream.say_at_bytes) and stream is not self.mine:
             self.stability.due = True
 
     def cast_record(self, count: int, body: Stamp) -> None:
@@ -112,7 +112,7 @@ class Reliable(Multicast):
             stream.bytes += len(wire)
             stability = self.stability
             stability.news = True
-            if last >= stream.say_at:
+            if last >= stream.say_at or stream.bytes >= stream.say_at_bytes:
                 stability.due = True
             context, sent_at = self.context, batch.sent_at
             if context.latest < sent_at <= context.now + CLOCK_LIMIT_S:
@@ -270,7 +270,9 @@ class Reliable(Multicast):
         return self.gate is not None and not self.frozen and self.gate.release()
 
     def flush(self) -> None:
-        self.stability.flush()
+        stability = self.stability
+        if stability.due or (stability.news and not stability.soon):
+            stability.flush()
 
     def first_missing(self, members: Iterable[MemberId]) -> MessageId | None:
         for member in members:

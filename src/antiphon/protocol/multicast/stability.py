@@ -63,7 +63,8 @@ class Stability:
         self.majority = view.majority
         self._mark_said()
         self._interval = self.settings.heartbeat_s
-        self._soon = False
+        self.soon = False
+        """Whether the next digest will come as soon as news wants it."""
         self._say_in(self._interval)
 
     def take(self, member: MemberId, start: int, have: list[int]) -> bool:
@@ -106,13 +107,11 @@ class Stability:
         return check
 
     def flush(self) -> None:
-        """At the end of a turn: says enough news at once, arms the timer for less."""
-        if not self.news:
-            return
+        """At the end of a turn with news: says enough of it at once, arms the timer for less."""
         if self.due:
             self._say()
-        elif not self._soon:
-            self._soon = True
+        else:
+            self.soon = True
             self._interval = self.settings.digest_s
             self._say_in(self._interval)
 
@@ -188,7 +187,7 @@ class Stability:
             context, waiting = self.context, self.context.multicast.held is not None
             digest = Digest(context.group, context.me, context.view.id, [], check=self._check_of(self.me), catching_up=waiting)
             context.outbox.sends.append((None, codec.encode(digest)))
-        self._soon = False
+        self.soon = False
         self.digests_sent += len(self.rows) > 1
         self._interval = min(self._interval * 2, self.settings.heartbeat_s)
         self._say_in(self._interval)
@@ -207,10 +206,11 @@ class Stability:
 
     def _mark_said(self) -> None:
         self.news = self.due = False
-        # A safe group acknowledges every turn; otherwise a quarter of a window of one stream is said at once.
-        safe = self.context.options.delivery == "safe"
+        # A safe group acknowledges every turn; otherwise a quarter of a window of one stream, in messages or bytes, is said at once.
+        safe, quarter_bytes = self.context.options.delivery == "safe", self.settings.window_bytes // 4
         for stream in self.streams:
             stream.say_at = stream.high + (1 if safe else max(self._reach(stream) // 4, 1))
+            stream.say_at_bytes = stream.bytes + quarter_bytes
 
     def _say_in(self, seconds: float) -> None:
         """Puts the next digest so far ahead. A timer that is set for an earlier time stays, and looks again when it fires: a safe

@@ -21,15 +21,15 @@ _PASSED_LIMIT = 4_096
 class Stream:
     __slots__ = (
         *("_passed", "above", "asked_at", "attempt", "bytes", "firsts", "frames", "high", "index"),
-        *("known", "nack_at", "parts", "parts_bytes", "put_off", "say_at", "sender", "stable", "tidy", "top"),
+        *("known", "nack_at", "parts", "parts_bytes", "put_off", "say_at", "say_at_bytes", "sender", "stable", "tidy", "top"),
     )
 
     def __init__(self, index: int, sender: MemberId, cut: int = 0) -> None:
         self.index, self.sender = index, sender
         self.high = self.top = self.known = self.stable = cut
         """Has everything up to `high`; holds `top` as its highest; knows that `known` exists; everyone has up to `stable`."""
-        self.say_at = cut
-        """The position at which the members' digests must be renewed at once."""
+        self.say_at, self.say_at_bytes = cut, 0
+        """The position, and how much is kept, at which the members' digests must be renewed at once."""
         self.above = Ranges()
         """What is here beyond the first gap."""
         self.frames: dict[int, tuple[int, Sequence[bytes]]] = {}

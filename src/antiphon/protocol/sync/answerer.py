@@ -1,8 +1,11 @@
 """Answers the questions of others: everyone can, few do.
 
 A question is answered after a random pause within `answer_s`; who cannot give everything waits longer. Who hears meanwhile that somebody
-of its own side answers keeps silent: they come from one view and have the same. Answers of other sides only shorten one's own. A side
-always says something, if only that there is nothing more, because that is what the asker waits for.
+of its own side answers keeps silent: they come from one view and have the same messages. Answers of other sides only shorten one's own.
+A side always says something, if only that there is nothing more, because that is what the asker waits for.
+
+In total order those of one view do not all know how earlier epochs ended, but only who was there or came for the whole past, and has not
+forgotten it. The others leave it to them to say that there is nothing more, and say it only when they are asked for the third time.
 
 Keeps per asker the latest question (older numbers are late and are dropped), and its last few answers, of which parts may be asked for
 again; both bounded. Gathering an answer looks once at all pieces that are kept: 0.2 µs each.
@@ -28,6 +31,8 @@ _ANSWERS_LIMIT = 4
 """Answers of which parts can be had again."""
 _CLAIMS = 3
 """How many may say that something is lost before the others find it said."""
+_REPEATS = 2
+"""How often a question is repeated before one who may not know everything says that there is nothing more."""
 
 
 class Heard(Struct):
@@ -88,7 +93,9 @@ class Answerer:
         alone = question.sides == (mine,) and self._sides[mine].members == (self.port.me,)
         pause = 0.0 if alone else self.port.settings.answer_s
         delay = self.port.rng.uniform(0.0, pause)
-        if self.history.before().without(question.have).common(self.history.absent()) or self.history.leaps_from(question.known_by_outcome):
+        history = self.history
+        lost = history.before().without(question.have).common(history.absent())
+        if lost or history.leaps_from(question.known_by_outcome) or self._unsure(question):
             delay += pause
         if old is not None and old.timer.callback is not None:
             # Somebody who is always overtaken by a faster side would never say anything.
@@ -131,6 +138,12 @@ class Answerer:
                 if index < len(wires):
                     self.port.send_to((address,), wires[index])
 
+    def _unsure(self, question: Question) -> bool:
+        """Whether others of this side may know more of how those epochs ended that matter to the asker."""
+        alone = self._sides[self._side_by_member[self.port.me]].members == (self.port.me,)
+        minds = question.minds()
+        return not alone and (self.history.missed(minds) or self.history.leaps_from(question.known_by_outcome, minds))
+
     def _answer(self, asker: MemberId) -> None:
         plan, port = self._plans.pop(asker), self.port
         question = plan.question
@@ -144,6 +157,10 @@ class Answerer:
             answer = Answer(more=True)
         else:
             answer = gather(self.history, question, plan.heard.given, port.settings.chunk_bytes)
+            if question.attempt < _REPEATS and self._unsure(question):
+                # n5, who was there when the epoch ended, begins to tell n3 how; n0, who came by a state, hears nothing of that yet, has
+                # nothing to add, and its word overtakes n5's. Taken for the end it would leave n3 with half of what n5 tells.
+                answer.more = True
         if answer.lost and plan.heard.claims >= _CLAIMS and not Ledger.of(answer.given).common(plan.heard.lost):
             # It has been said often enough, and nothing of it is here.
             self.answers_suppressed += 1

@@ -68,12 +68,22 @@ class Archive:
         chapter = self._chapters.get(epoch)
         return chapter.outcomes[following].known if chapter is not None and following in chapter.outcomes else 0
 
+    def line(self, epoch: int) -> set[int]:
+        """This view and those it grew from, as far as they are known."""
+        found, unseen = {epoch}, [epoch]
+        while unseen:
+            chapter = self._chapters.get(unseen.pop())
+            for parent in chapter.epoch.parents if chapter is not None else ():
+                if parent not in found:
+                    found.add(parent)
+                    unseen.append(parent)
+        return found
+
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
     def begin(self, epoch: Epoch) -> None:
         self.learn((epoch,))
         self.current = self._chapters[epoch.id]
-        self.current.attended = True
 
     def learn(self, epochs: Iterable[Epoch]) -> None:
         """There are, or were, these views."""

@@ -65,8 +65,6 @@ class Outcome:
 class Chapter:
     def __init__(self, epoch: Epoch) -> None:
         self.epoch = epoch
-        self.attended = False
-        """Whether this member was in the view: then it knows what its end was, also that there was nothing."""
         self.outcomes: dict[int, Outcome] = {}
         self.changed = True
         """Whether the lists made of it are out of date."""

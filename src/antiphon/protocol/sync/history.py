@@ -12,7 +12,7 @@ closed epoch once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from zlib import crc32
 
 import msgspec
@@ -50,6 +50,8 @@ class History:
         self._room_messages = self._fresh_messages = max(settings.history_messages // 8, 1)
         self._room_bytes = self._fresh_bytes = max(settings.history_bytes // 8, 1)
         """How many more messages and bytes may be fresh, and how many may be at all."""
+        self._came_in = 0
+        """The view in which this member was told that something lies before its time; 0: it wants the whole past."""
         self._live_by_sender: dict[MemberId, Ranges] = {}
         self._live_from: dict[MemberId, int] = {}
         """Who was delivered in the current epoch: the sender's ranges in `have`, and its lowest number in the epoch. A sender's numbers in
@@ -120,7 +122,7 @@ class History:
 
     def skip(self, holdings: Holdings) -> None:
         """These messages lie before this member's time, or are not wanted."""
-        self._enter_absent(Ledger.read(holdings) or Ledger())
+        self._come(Ledger.read(holdings) or Ledger())
 
     def lose(self, holdings: Holdings) -> None:
         """These messages will not come any more; the application has been told."""
@@ -130,7 +132,7 @@ class History:
         """The application was given a state that stands for these messages, those from `live_from` on sent in the current epoch."""
         ledger = Ledger.read(holdings) or Ledger()
         self.adopted.merge(ledger)
-        self._enter_absent(ledger)
+        self._come(ledger)
         live = 0
         for sender, low in live_from.items():
             if sender in self._have.ranges_by_sender:
@@ -217,16 +219,20 @@ class History:
         """In total order: how many messages of an outcome are known."""
         return self._archive.known(epoch, following)
 
-    def leaps_from(self, known_by_outcome: Mapping[tuple[int, int], int]) -> bool:
-        """In total order: whether somebody who knows this much of the outcomes may lack what cannot be told here: the beginning of one that
-        is forgotten, or an epoch from before this member's time of which it has heard nothing."""
-        for chapter in self.chapters() if self.total else ():
-            told = [(following, outcome) for following, outcome in chapter.outcomes.items() if following != OPEN]
-            if not told and not chapter.attended:
-                return True
-            if any(outcome.forgotten > known_by_outcome.get((chapter.epoch.id, following), 0) for following, outcome in told):
-                return True
-        return False
+    def leaps_from(self, known_by_outcome: Mapping[tuple[int, int], int], epochs: Set[int] | None = None) -> bool:
+        """In total order: whether somebody who knows this much of the outcomes could be told one (of these epochs) only with a gap."""
+        return self.total and any(
+            outcome.forgotten > known_by_outcome.get((chapter.epoch.id, following), 0)
+            for chapter in self.chapters()
+            if epochs is None or chapter.epoch.id in epochs
+            for following, outcome in chapter.outcomes.items()
+            if following != OPEN
+        )
+
+    def missed(self, epochs: Set[int]) -> bool:
+        """In total order: whether one of these epochs, or its beginning, lies before this member's time. Of its end no more is known here
+        than what somebody happened to tell, be it the one who asks for it."""
+        return self.total and not self._archive.line(self._came_in).isdisjoint(epochs)
 
     def chapters(self) -> Iterator[Chapter]:
         """The epochs that have ended, in the canonical order."""
@@ -284,6 +290,12 @@ class History:
             self._archive.write(pieces, sizes)
             self._fresh_sizes.clear()
             self._bound_senders()
+
+    def _come(self, ledger: Ledger) -> None:
+        """This member is in its first views, and these messages lie before its time."""
+        if ledger and self._archive.current is not None:
+            self._came_in = self._archive.current.epoch.id
+        self._enter_absent(ledger)
 
     def _enter_absent(self, ledger: Ledger) -> None:
         news = ledger.without(self._have)

@@ -7,6 +7,7 @@ travels in parts; it is a question when all of them are here, from this or from 
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -39,6 +40,10 @@ class Question(Struct):
         known = {(epoch, following): count for epoch, following, count in history.outcomes()}
         epochs = frozenset(epoch.id for epoch in history.epochs())
         return cls(asker, number, sides, wants, history.before().copy(), epochs, known, history.cut().copy())
+
+    def minds(self) -> Set[int]:
+        """The epochs whose ends matter to the asker: all that it knows, or those it has heard an end of, if it has not the whole past."""
+        return {epoch for epoch, _ in self.known_by_outcome} if self.cut else self.epochs
 
     def repeats(self, other: Question) -> bool:
         """Whether it says the same."""

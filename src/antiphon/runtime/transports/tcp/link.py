@@ -93,7 +93,14 @@ class Link(asyncio.Protocol):
             elif self._behind and transport.get_write_buffer_size() + len(framed) > self._backlog.share:
                 self._drops["peer_behind"] += 1
             elif len(framed) <= _DIRECT_BYTES and self._descriptor >= 0 and not transport.get_write_buffer_size():
-                self._write_now(transport, framed)
+                # Small wires go to the kernel at once: uvloop would hand them over when this turn of the loop is over, and receivers can
+                # begin before. The descriptor is the link's own, so that it never names another connection.
+                try:
+                    sent = os.write(self._descriptor, framed)
+                except OSError:
+                    sent = 0  # full, or broken: the transport waits, or finds out
+                if sent < len(framed):
+                    transport.write(framed[sent:])
             else:
                 transport.write(framed)
             return
@@ -106,16 +113,6 @@ class Link(asyncio.Protocol):
             self._waiting_bytes += len(framed)
         else:
             self._drops["closed" if self.state is State.CLOSED else "unreachable"] += 1
-
-    def _write_now(self, transport: asyncio.Transport, framed: bytes) -> None:
-        """Hands a small wire to the kernel at once: uvloop would do so when this turn of the loop is over, and receivers can begin before.
-        The descriptor is the link's own, so that it never names another connection."""
-        try:
-            sent = os.write(self._descriptor, framed)
-        except OSError:
-            sent = 0  # full, or broken: the transport waits, or finds out
-        if sent < len(framed):
-            transport.write(framed[sent:])
 
     def close(self) -> asyncio.Future[None]:
         """Closes the link; the future is done when nothing is left of it."""

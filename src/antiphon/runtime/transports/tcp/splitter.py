@@ -21,11 +21,8 @@ class Splitter:
         self._pieces: list[bytes | bytearray | memoryview] = []
         self._size = 0
         """The length of that wire; while it is not known itself, the pieces are of it."""
-
-    @property
-    def busy(self) -> bool:
+        self.busy = False
         """Whether a wire has begun and is not whole."""
-        return self._size > 0 or self.kept > 0
 
     def split(self, data: bytes, first: int, limit: int) -> list[bytes] | None:
         """The wires that these bytes complete; None when the first of them is said to be longer than `first`, or another than `limit`."""
@@ -55,6 +52,7 @@ class Splitter:
                 break
             wires.append(data[at + 4 : after])
             at = after
+        self.busy = at < end or self._size > 0
         if at < end:
             self._keep(memoryview(data)[at:] if 2 * at < end else data[at:])
         return wires
