@@ -3,7 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := cli,apps,security,dev
+EXTRAS := cli,apps,security,nats,dev
 
 SWARM_SEEDS ?= 0:10000
 SWARM_FILE ?= .swarm/campaign.jsonl

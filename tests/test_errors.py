@@ -22,6 +22,13 @@ EXAMPLES = [
     errors.NotInGroup("trip", "left"),
     errors.TimedOut("nothing could be sent for 3 s", 7),
     errors.JoinFailed("trip", "nobody answered"),
+    errors.UnknownTopic("crash"),
+    errors.BadStore("sqlite:notes.txt", "it is no database"),
+    errors.TopicTaken("crash", "ana"),
+    errors.Fenced("the publisher 'ana' of 'crash'", "it was taken over"),
+    errors.Conflict("the record 'ring/token'"),
+    errors.StoreFull("sqlite:field.db", "the disk has no room"),
+    errors.StoreUnreachable("sqlite:field.db", "it is locked"),
 ]
 
 

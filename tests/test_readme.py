@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def run(example: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=120, check=False)
+def run(example: str, where: Path | None = None) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", example], cwd=where, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -28,6 +28,13 @@ def test_the_example_shows_what_the_text_says() -> None:
     read, gone = run(example)
     assert read.endswith("ben reads ana:1: b'Did you visit Delhi?'")
     assert "ana sees that ben#" in gone
+
+
+def test_the_topic_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Somebody would try durable topics and see everything twice, or nothing."""
+    (example,) = (block for block in re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL) if "open_store" in block)
+    assert run(example, tmp_path) == ["trip 1: two cars on the A1"]
+    assert run(example, tmp_path) == ["trip 2: two cars on the A1"]
 
 
 def test_two_commands_are_enough() -> None:
@@ -56,5 +63,5 @@ def test_the_links_lead_somewhere() -> None:
     """A reader who wants to know more would meet a missing page."""
     links = re.findall(r"\]\(([^)#:]+)\)", TEXT)
     assert [link for link in links if not (ROOT / link).exists()] == []
-    pages = ("guide", "security", "architecture", "guarantees", "write-an-ordering", "compare")
+    pages = ("guide", "security", "topics", "architecture", "guarantees", "write-an-ordering", "compare")
     assert {f"docs/{page}.md" for page in pages} <= set(links)

@@ -13,16 +13,18 @@ if TYPE_CHECKING:
     from antiphon import sim as sim
     from antiphon import sync as sync
     from antiphon.api.group import Group
-    from antiphon.api.message import BadPayload, Letter, Message, MessageBatch
+    from antiphon.api.message import Letter, Message, MessageBatch
     from antiphon.api.streams import ViewChange
     from antiphon.errors import AntiphonError, JoinFailed, NoQuorum, NotInGroup, PeerError, TimedOut, UsageError, WorldError, WouldBlock
     from antiphon.model.events import Why
     from antiphon.model.ids import MessageId
     from antiphon.model.options import GroupOptions, Settings
+    from antiphon.model.payload import BadPayload
     from antiphon.model.view import View
     from antiphon.runtime.node import Node
     from antiphon.runtime.run import run
     from antiphon.runtime.security import Certificates, PreSharedKey
+    from antiphon.store import Gap, Store, Subscription, Topic, Value, open_store
 
 __version__ = "0.1.0"
 
@@ -30,6 +32,7 @@ __all__ = [
     "AntiphonError",
     "BadPayload",
     "Certificates",
+    "Gap",
     "Group",
     "GroupOptions",
     "JoinFailed",
@@ -43,13 +46,18 @@ __all__ = [
     "PeerError",
     "PreSharedKey",
     "Settings",
+    "Store",
+    "Subscription",
     "TimedOut",
+    "Topic",
     "UsageError",
+    "Value",
     "View",
     "ViewChange",
     "Why",
     "WorldError",
     "WouldBlock",
+    "open_store",
     "run",
     "sim",
     "sync",
@@ -57,7 +65,7 @@ __all__ = [
 
 _NAMES_BY_MODULE = {
     "antiphon.api.group": ("Group",),
-    "antiphon.api.message": ("BadPayload", "Letter", "Message", "MessageBatch"),
+    "antiphon.api.message": ("Letter", "Message", "MessageBatch"),
     "antiphon.api.streams": ("ViewChange",),
     "antiphon.errors": (
         "AntiphonError",
@@ -73,10 +81,12 @@ _NAMES_BY_MODULE = {
     "antiphon.model.events": ("Why",),
     "antiphon.model.ids": ("MessageId",),
     "antiphon.model.options": ("GroupOptions", "Settings"),
+    "antiphon.model.payload": ("BadPayload",),
     "antiphon.model.view": ("View",),
     "antiphon.runtime.node": ("Node",),
     "antiphon.runtime.run": ("run",),
     "antiphon.runtime.security": ("Certificates", "PreSharedKey"),
+    "antiphon.store": ("Gap", "Store", "Subscription", "Topic", "Value", "open_store"),
 }
 _MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 

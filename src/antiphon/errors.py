@@ -6,6 +6,8 @@
     │   ├── InvalidName      a name that cannot be a member's or a group's
     │   ├── TooLarge         a payload above the group's message limit
     │   ├── UnknownParent    an answer to a message that this member has not delivered
+    │   ├── UnknownTopic     a topic, or a subscriber of one, that is not in the store
+    │   ├── BadStore         what was opened is no store, is damaged, or is of another version
     │   └── BadFile          a file of the user's that cannot be read or loaded; carries file and line
     ├── PeerError            a peer's fault: counted and dropped, never raised into an event loop
     │   └── BadFrame         bytes that are not a frame; `reason` is the name of the counter
@@ -15,7 +17,12 @@
         ├── NotAMember       the receiver of a private message is not in the view
         ├── NotInGroup       this node is not, or no longer, in the group: join it again
         ├── TimedOut         what was waited for did not happen in time; also a TimeoutError
-        └── JoinFailed       a group could not be found or joined in time, or refused
+        ├── JoinFailed       a group could not be found or joined in time, or refused
+        ├── TopicTaken       another publisher has the topic: choose another topic, or take it over
+        ├── Fenced           somebody else has come as this publisher, subscriber or agent since: this one may not go on
+        ├── Conflict         a record has changed since it was read: read it again and decide anew
+        ├── StoreFull        no room for this write; nothing of it was written
+        └── StoreUnreachable the store does not answer; what was asked may have happened: repeating it is safe
 """
 
 from __future__ import annotations
@@ -52,8 +59,8 @@ class InvalidName(UsageError):
 
 
 class TooLarge(UsageError):
-    def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"the payload has {size:,} bytes and a message may have {limit:,}: split it, or raise message_bytes")
+    def __init__(self, size: int, limit: int, what: str = "a message", remedy: str = "split it, or raise message_bytes") -> None:
+        super().__init__(f"the payload has {size:,} bytes and {what} may have {limit:,}: {remedy}")
         self.size, self.limit = size, limit
 
 
@@ -61,6 +68,18 @@ class UnknownParent(UsageError):
     def __init__(self, parent: object, why: str = "it has not been delivered here; answer a message after reading it") -> None:
         super().__init__(f"cannot answer {parent}: {why}")
         self.parent, self.why = parent, why
+
+
+class UnknownTopic(UsageError):
+    def __init__(self, topic: str, why: str = "") -> None:
+        super().__init__(f"{topic!r}: {why or 'there is no such topic in the store: publish or subscribe to it first, or list the topics'}")
+        self.topic, self.why = topic, why
+
+
+class BadStore(UsageError):
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"{url} cannot be used as a store: {why}")
+        self.url, self.why = url, why
 
 
 class BadFile(UsageError):
@@ -119,3 +138,42 @@ class JoinFailed(WorldError):
     def __init__(self, group: object, why: str) -> None:
         super().__init__(f"cannot join {group}: {why}")
         self.group, self.why = group, why
+
+
+class TopicTaken(WorldError):
+    def __init__(self, topic: str, publisher: str) -> None:
+        remedy = "choose another topic, or take it over (takeover=True, --takeover), which fences it"
+        super().__init__(f"{publisher!r} publishes {topic!r}: {remedy}")
+        self.topic, self.publisher = topic, publisher
+
+
+class Fenced(WorldError):
+    def __init__(self, who: str, why: str) -> None:
+        super().__init__(f"{who} may not go on: {why}. Register or subscribe anew if it should be this one after all")
+        self.who, self.why = who, why
+
+
+class Conflict(WorldError):
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} has changed meanwhile: read it again and decide anew")
+        self.what = what
+
+
+class StoreFull(WorldError):
+    number: int | None = None
+    """Of a publish that was made in several batches: see StoreUnreachable."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"{url} is full ({why}): nothing was written; collect (antiphon topic gc), or give it more room")
+        self.url, self.why = url, why
+
+
+class StoreUnreachable(WorldError):
+    """A publish is repeated as `publish(…, number=error.number)`: what was written before is then not written again."""
+
+    number: int | None = None
+    """The publisher's own number of the first value of the publish; None where it was not begun, and is repeated as it was."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(f"{url} does not answer ({why}): what was asked may or may not have happened, and is safe to repeat")
+        self.url, self.why = url, why

@@ -25,7 +25,7 @@ from antiphon.sync.node import Node as SyncNode
 # What a node and its groups call of each other, and what is for those who look inside.
 INSIDE_NODE = {
     *("core", "crowded", "now", "submit", "submit_many", "submit_to", "ask", "reply", "close_question", "provide_state"),
-    *("pause", "resume", "leave"),
+    *("pause", "resume", "leave", "remember", "forget"),
 }
 INSIDE_GROUP = {"ready", "caught_up", "departed", "abandon", "deliver", "take"}
 ONLY_SYNC_GROUP = {"receive"}

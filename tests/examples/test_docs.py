@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import get_args
 from xml.etree import ElementTree
 
 import pytest
 
+from antiphon import errors
 from antiphon.bench import membership
+from antiphon.cli.main import OK, main
 from antiphon.errors import InvalidOption
 from antiphon.model.codec import Frame
 from antiphon.model.control import CONTROL_KINDS
@@ -22,11 +26,27 @@ from antiphon.protocol.registry import MULTICASTS, ORDERS, stages
 from antiphon.protocol.stage import Ordering
 from antiphon.sim import oracles
 from antiphon.sim.oracles import ORACLES, PROMISES, REPAIRED
+from antiphon.store.groups.record import GroupRecord
+from antiphon.store.opening import backend_for
+from antiphon.store.records import TopicOptions
+from antiphon.store.settings import StoreSettings
 
 OF_GROUPS = {name for name in oracles.__all__ if name.islower() and not name.startswith("check") and name != "promised"}
 """All oracles, those included that judge only groups whose members make their views."""
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("architecture", "benchmarks", "guarantees", "guide", "membership", "metrics", "node", "security", "write-an-ordering")
+DOCUMENTS = (
+    "agents",
+    "architecture",
+    "benchmarks",
+    "guarantees",
+    "guide",
+    "membership",
+    "metrics",
+    "node",
+    "security",
+    "topics",
+    "write-an-ordering",
+)
 
 
 def text_of(document: str) -> str:
@@ -60,7 +80,8 @@ def test_every_file_of_the_package_that_is_named_exists(document: str) -> None:
     """Whoever looks for a sentence's proof in the code would look in vain."""
     source = ROOT / "src" / "antiphon"
     files = {path.relative_to(source).as_posix() for path in source.rglob("*.py")}
-    named = [name for name in re.findall(r"`([\w/]+\.py)`", text_of(document)) if not name.startswith("tests/")]
+    elsewhere = ("tests/", "examples/", "benchmarks/")
+    named = [name for name in re.findall(r"`([\w/]+\.py)`", text_of(document)) if not name.startswith(elsewhere)]
     assert [name for name in named if not any(file == name or file.endswith(f"/{name}") for file in files)] == []
 
 
@@ -98,7 +119,8 @@ def test_everything_an_ordering_may_override_is_told() -> None:
 def test_every_bound_that_a_card_names_is_a_setting() -> None:
     """A user would turn a knob that does not exist."""
     knobs = set(re.findall(r"`(\w+_(?:s|bytes|messages|frames))`", "".join(map(text_of, ("guarantees", "architecture", "membership")))))
-    assert knobs - {"stamp_bytes"} <= set(Settings.__struct_fields__) | set(GroupOptions.__struct_fields__)
+    kinds = (Settings, GroupOptions, StoreSettings, TopicOptions, GroupRecord)
+    assert knobs - {"stamp_bytes"} <= {name for kind in kinds for name in kind.__struct_fields__}
 
 
 def test_every_setting_and_option_of_membership_is_told() -> None:
@@ -138,18 +160,56 @@ def test_the_tables_of_options_and_settings_show_the_defaults() -> None:
     )
     for kind in (Settings, GroupOptions):
         for name in kind.__struct_fields__:
-            value = getattr(kind(), name)
-            shown = (
-                "no"
-                if value is False
-                else f"`{value}`"
-                if isinstance(value, str)
-                else f"{value:,}"
-                if isinstance(value, int)
-                else f"{value:g}"
-            )
-            assert rows.pop(name) == shown, name
+            assert rows.pop(name).partition(";")[0] == shown(getattr(kind(), name)), name  # beyond the mark: what a transport prefers
     assert rows == {}
+
+
+def shown(value: object) -> str:
+    """A default as tables have it."""
+    if value is False or value == "":
+        return "no"
+    return f"`{value}`" if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def test_the_tables_of_topics_show_what_is_in_force() -> None:
+    """A program would be planned for values, batches or patience that its store does not have."""
+    told = text_of("topics")
+    limits = told.partition("## Limits")[2].partition("## Errors")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$", limits, flags=re.MULTILINE))
+    assert rows == {name: shown(getattr(StoreSettings(), name)) for name in StoreSettings.__struct_fields__}
+    backends = (backend_for("sqlite:field.db"), backend_for("nats://127.0.0.1:4222"), backend_for("memory:"))
+    for what, limit in (("values in a batch", "batch_values"), ("bytes in a batch", "batch_bytes")):
+        (row,) = re.findall(rf"^\| {what} \| (.+) \|$", told, flags=re.MULTILINE)
+        assert row.split(" | ") == [f"{getattr(backend, limit):,}" for backend in backends], what
+    (row,) = re.findall(r"^\| bytes of a value \| (.+) \|$", told, flags=re.MULTILINE)
+    for cell, backend in zip(row.split(" | "), backends, strict=True):
+        assert f"{backend.value_bytes:,}" in cell
+
+
+def test_every_error_of_a_store_is_told() -> None:
+    """An operator would meet an error of which no page says what to do."""
+    told = set(re.findall(r"^\| `(\w+)` \|", text_of("topics").partition("## Errors")[2], flags=re.MULTILINE))
+    of_stores = {"BadStore", "UnknownTopic", "TopicTaken", "Fenced", "StoreFull", "StoreUnreachable"}
+    assert of_stores <= told
+    assert [name for name in told if not hasattr(errors, name)] == []
+
+
+def test_the_story_of_topics_runs_as_it_stands(tmp_path: Path) -> None:
+    """Who copies from the page about topics would copy what does not work, or works otherwise than its comments say."""
+    pieces = re.findall(r"```python\n(.*?)```", text_of("topics"), flags=re.DOTALL)
+    story = textwrap.indent("\n".join([*pieces, "await store.close()"]), "    ")
+    program = f"import antiphon\n\n\nasync def story():\n{story}\n\n\nantiphon.run(story())\n"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", re.findall(r"^antiphon (\w+ \w+[^#\n]*)", text_of("topics"), flags=re.MULTILINE))
+def test_every_command_about_topics_exists_with_its_flags(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An operator would type what the page says and be told that there is no such thing."""
+    words = shlex.split(command)
+    assert main([*words[:2], "--help"]) == OK
+    told = capsys.readouterr().out
+    assert [word for word in words if word.startswith("--") and word not in told] == []
 
 
 def test_the_table_of_combinations_is_the_registrys() -> None:

@@ -66,6 +66,14 @@ def test_everything_in_the_example_that_is_commented_out_exists(tmp_path: Path) 
         ('[groups.a]\norder = "fifo"\n[groups.b]\norder = "causal"\nmulticast = "besteffort"', 4, "use reliable"),
         ('[groups.trip]\nhistory = "some"', 2, "last 100"),
         ('[groups.trip]\nhistory = "last 0"', 2, "last 100"),
+        ('store = "sqlite:a.db"\n[groups.trip]\non = "moon"', 3, "groups.trip.on = 'moon': choose network, or store"),
+        ('store = "sqlite:a.db"\n[groups.trip]\non = "store"\norder = "causal"', 4, "the order of the store"),
+        ('store = "sqlite:a.db"\n[groups.trip]\non = "store"\nsilence_s = 0', 4, "a number of seconds above 0"),
+        ('[groups.trip]\nhistory_in = "memory"', 2, "choose 'store'"),
+        ('name = "ana"\n[groups.trip]\non = "store"', 1, "the group trip needs one: say which"),
+        ('name = "ana"\n[groups.trip]\nhistory_in = "store"', 1, "the group trip needs one: say which"),
+        ('outbox = "out.db"', 1, "it keeps what a store does not take"),
+        ("store = 3", 1, "store: Expected `str`"),
         ("[groups]\ntrip = 1", 2, "groups.trip: Expected `object`"),
         ("groups = 1", 1, "groups: Expected `object`"),
         ("[settings]\nheartbeat_s = -1", 2, "settings.heartbeat_s = -1.0: must be above zero"),
@@ -92,6 +100,27 @@ def test_a_file_that_is_not_there_is_named_with_what_to_do(tmp_path: Path) -> No
     """The first try would end in a traceback."""
     with pytest.raises(BadFile, match="antiphon node config"):
         read(tmp_path / "missing.toml")
+
+
+def test_a_store_in_a_file_is_beside_the_configuration(tmp_path: Path) -> None:
+    """Two nodes started from different folders would have a store each, and never meet."""
+    text = 'name = "ana"\ntransport = "tcp"\nbind = "127.0.0.1:0"\nstore = "sqlite:field.db"\noutbox = "out.db"\n'
+    configuration = read(written(tmp_path, text + '[groups.root]\non = "store"\nsilence_s = 4.0\nretention_s = 60.0'))
+    assert (configuration.store, configuration.outbox) == (f"sqlite:{tmp_path / 'field.db'}", str(tmp_path / "out.db"))
+    assert configuration.groups["root"].options() == {"on": "store", "silence_s": 4.0, "retention_s": 60.0}
+    for address in ("nats://127.0.0.1:4222", "memory:", "sqlite:/var/field.db"):
+        assert read(written(tmp_path, f'store = "{address}"')).store == address
+
+    async def story() -> None:
+        async with configuration.node() as node:
+            group = await node.join("root", create=True, **configuration.groups["root"].options())
+            await group.send(b"kept")
+            info = await node.topic(f"group/{group.id}").info()
+            assert info.options.retention_s == 60.0
+        assert (tmp_path / "field.db").exists()
+        assert (tmp_path / "out.db").exists()
+
+    asyncio.run(asyncio.wait_for(story(), 60))
 
 
 def test_a_node_is_made_as_the_file_says(tmp_path: Path) -> None:

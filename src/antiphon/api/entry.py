@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from antiphon.api.payload import PayloadCodec
 from antiphon.errors import AntiphonError
+from antiphon.model.control import Wants
 from antiphon.model.ids import GroupId
+from antiphon.model.payload import PayloadCodec
 
 if TYPE_CHECKING:
     from antiphon.api.group import Group, State
 
 
 class Entry:
-    def __init__(self, codec: PayloadCodec | None, state: State | None) -> None:
-        self.codec, self.state = codec, state
+    def __init__(self, codec: PayloadCodec | None, state: State | None, wants: Wants | None = None) -> None:
+        self.codec, self.state, self.wants = codec, state, wants
         self.id: GroupId | None = None
         """The group, once it is known."""
         self.group: asyncio.Future[Group] = asyncio.get_running_loop().create_future()

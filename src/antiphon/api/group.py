@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from antiphon.api.inbox import Inbox
 from antiphon.api.line import Line
 from antiphon.api.message import Letter, Message, MessageBatch, MessageIds, messages
-from antiphon.api.payload import PayloadCodec
 from antiphon.api.questions import Question, Questions
 from antiphon.api.reading import Reading
 from antiphon.api.streams import Feed, Stream, ViewChange
@@ -41,6 +40,7 @@ from antiphon.model.events import (
 from antiphon.model.frames import Batch
 from antiphon.model.ids import GroupId, MemberId, MessageId, name_of
 from antiphon.model.options import GroupOptions
+from antiphon.model.payload import PayloadCodec
 from antiphon.model.view import View
 
 if TYPE_CHECKING:
@@ -82,7 +82,10 @@ class Group:
         self._left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for future in (self._ready, self._caught_up, self._left):
             future.add_done_callback(_look_at)
-        membership = node.core.memberships[id]
+        self._attach(node)
+
+    def _attach(self, node: Node) -> None:
+        membership = node.core.memberships[self.id]
         self.me: MemberId = membership.me
         self.options: GroupOptions = membership.port.options
         self._membership = membership
@@ -270,22 +273,27 @@ class Group:
             if not await inbox.wait():
                 raise StopAsyncIteration
             if not inbox.left:  # somebody else may have opened a batch while this reader waited
-                batch = self._take_event()
-                if type(batch) is MessageBatch:
-                    inbox.open(iter(batch), len(batch))
+                entry = inbox.take()
+                if type(entry) is tuple:
+                    batch, low, high = entry
+                    inbox.open(messages(batch, low, high, self._decode), high - low + 1)
+                elif type(event := self._as_read(entry)) is MessageBatch:
+                    inbox.open(iter(event), len(event))
         inbox.left -= 1
         return next(inbox.opened)  # type: ignore[no-any-return]
 
     async def _read_batch(self) -> MessageBatch:
-        while True:
-            event = await self._read_event()
+        inbox = self._inbox
+        while await inbox.wait():
+            event = self._rest_of_opened() if inbox.left else self._as_read(inbox.take())
             if type(event) is MessageBatch:
                 return event
+        raise StopAsyncIteration
 
     async def _read_event(self) -> GroupEvent:
         inbox = self._inbox
         while await inbox.wait():
-            event = self._rest_of_opened() if inbox.left else self._take_event()
+            event = self._rest_of_opened() if inbox.left else self._as_read(inbox.take())
             if event is not None:
                 return event
         raise StopAsyncIteration
@@ -303,10 +311,6 @@ class Group:
         if isinstance(first, Letter):
             return _letter(first)
         return MessageBatch(first.batch, first.seqno, last.seqno, self._decode, first.lost, first.recovered)
-
-    def _take_event(self) -> GroupEvent | None:
-        """The next entry; None when it was no affair of the reader's."""
-        return self._as_read(self._inbox.take())
 
     def _as_read(self, event: Any) -> GroupEvent | None:
         """What the reader sees of an entry that was taken; None: nothing."""

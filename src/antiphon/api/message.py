@@ -19,13 +19,6 @@ from antiphon.model.ids import MemberId, MessageId, name_of
 Decode: TypeAlias = Callable[[bytes], Any]
 
 
-class BadPayload(Struct, frozen=True):
-    """Stands for the data of a message that is not of the group's type here: the bytes as they came, and what is wrong with them."""
-
-    raw: bytes
-    why: str
-
-
 class Message(Struct, frozen=True, gc=False, weakref=False):
     """A message to the group. `lost` are messages that it follows and that nobody has any more; `recovered` says that it came late, by
     synchronisation."""

@@ -17,20 +17,24 @@ from typing import Any, Self
 
 import msgspec
 
+from antiphon.api import store_entry
+from antiphon.api.archived_group import ArchivedGroup
 from antiphon.api.driver import Cancellable, Driver
 from antiphon.api.entry import Entry
 from antiphon.api.group import Group, State
-from antiphon.api.payload import PayloadCodec, codec_for
+from antiphon.api.store_group import StoreGroup
 from antiphon.api.streams import Feed, Stream
 from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, TimedOut, UsageError, WouldBlock
 from antiphon.model.control import GroupInfo, Wants
 from antiphon.model.events import Departed, Discovered, GuestRefused, Located, NameServerAnswer
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of
 from antiphon.model.options import GroupOptions, Settings
+from antiphon.model.payload import PayloadCodec, codec_for
 from antiphon.protocol.node import NodeCore
+from antiphon.store import Store, Topic
 
-_CLOSE_S = 5.0
-_LOSSLESS_NACK_S = 0.25
+CLOSE_S = 5.0
+_LOSSLESS_NACK_S = _LOSSLESS_DIGEST_S = 0.25
 _FEW = 4
 """Frames that come together at a node that is not under load."""
 _MESSAGE_BYTES = 8
@@ -48,14 +52,16 @@ class Node:
         rng: random.Random | None = None,
         realm_by_name: dict[str, str] | None = None,
         core: Callable[..., NodeCore] = NodeCore,
+        store: Store | None = None,
     ) -> None:
-        """`core` makes the protocols of the node, in the place of `NodeCore`."""
+        """`core` makes the protocols of the node, in the place of `NodeCore`. `store`, open already, has its durable topics."""
         self.name = name
+        self._store = store
         self._make_core = core
         self._driver = driver
         self._settings = settings
         self._name_server = name_server
-        self._rng = rng or random.SystemRandom()
+        self.rng: random.Random = rng or random.SystemRandom()
         self._realm_by_name = realm_by_name or {}
         self._core: NodeCore | None = None
         self._closed = False
@@ -67,6 +73,7 @@ class Node:
         self._turn_asked = False
         self._crowd = 0
         """Bytes accepted since the last turn, about."""
+        self._crowded_at = 0
         self._timer: Cancellable | None = None
         self._timer_at = float("inf")
         self._frames_in = self._bytes_in = self._frames_out = self._bytes_out = 0
@@ -89,17 +96,18 @@ class Node:
         try:
             settings = _fitting(self._settings, driver)
             core = self._make_core(
-                self.name, driver.address, rng=self._rng, settings=settings, now=driver.now(), name_server=self._name_server
+                self.name, driver.address, rng=self.rng, settings=settings, now=driver.now(), name_server=self._name_server
             )
         except BaseException:
             await driver.close()
             raise
         core.realm_by_name.update(self._realm_by_name)
+        self._crowded_at = driver.frame_bytes
         self._core = core
         core.start(driver.now())
         self._ask_turn()
 
-    async def close(self, *, timeout: float = _CLOSE_S) -> None:
+    async def close(self, *, timeout: float = CLOSE_S) -> None:
         """Leaves all groups, at most `timeout` seconds long, and closes the network."""
         if self._closed:
             return
@@ -147,11 +155,15 @@ class Node:
     # -- groups ----------------------------------------------------------------------------------------------------------------
 
     async def create(
-        self, name: str, *, type: Any = None, state: State | None = None, description: str = "", **options: Any
+        self, name: str, *, type: Any = None, state: State | None = None, description: str = "", on: str = "network", **options: Any
     ) -> Group:
         """Founds a group; `options` are those of `GroupOptions`. `type` is what its messages are, bytes if it is left out; `state` gives
-        the application's state to those who join with `history="state"`, and is called between two messages that are read here."""
+        the application's state to those who join with `history="state"`, and is called between two messages that are read here.
+        `on="store"`: the group is on the node's store, and needs no network between its members; its options are `silence_s`, after which
+        a member that does not beat is put out, and `retention_s`, how long its messages are kept."""
         core, codec = self._awake(), codec_for(type)
+        if _on_store(on):
+            return await store_entry.enter(self, name, codec, state, how="create", wants=Wants(), options=options, timeout=None)
         group = core.create(self.now(), name, _options(options), description)
         return await self._enter(group, codec, state, None)
 
@@ -165,25 +177,31 @@ class Node:
         at: Sequence[str] = (),
         state: State | None = None,
         timeout: float | None = None,
+        on: str = "network",
         **options: Any,
     ) -> Group:
         """Joins a group by its name or id and returns when this node is in it. `history` says what is wanted of the past: `all`, `none`,
         `("last", count)`, `("since", time)`, or `state` (then `group.state` is the application's state from a member that gives one). With
         `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of members, for a
-        group that this node has not heard of. Raises JoinFailed."""
+        group that this node has not heard of. `on="store"`: it is a group on the node's store. Raises JoinFailed."""
         core, codec = self._awake(), codec_for(type)
         for option, value in options.items():
             if not create:
                 raise InvalidOption(option, value, "a group that exists has its options: leave it out, or create")
         wants = _wants(history)
+        if _on_store(on):
+            return await store_entry.enter(
+                self, group, codec, state, how="either" if create else "join", wants=wants, options=options, timeout=timeout
+            )
         contacts = tuple(Address(address) for address in at)
-        entered = core.join(self.now(), group, wants=wants, contacts=contacts, create=_options(options) if create else None)
+        asks = Wants(kind="none") if self._is_archived(group) and wants.kind != "state" else wants
+        entered = core.join(self.now(), group, wants=asks, contacts=contacts, create=_options(options) if create else None)
         return await self._enter(entered, codec, state, timeout, wants)
 
     async def _enter(
         self, asked: GroupId, codec: PayloadCodec | None, state: State | None, timeout: float | None, wants: Wants | None = None
     ) -> Group:
-        entry = Entry(codec, state)
+        entry = Entry(codec, state, wants)
         if asked in self.core.memberships:
             self._begin(asked, entry)
         else:
@@ -204,6 +222,10 @@ class Node:
             self._entry_by_asked.pop(asked, None)
         return group
 
+    def _is_archived(self, group: str) -> bool:
+        """Whether it is known that the past of a group is in the store, so that its members need not be asked for it."""
+        return any(info.options.history_in for info in self.core.directory.find(GroupId(group)))
+
     def _give_up(self, asked: GroupId, entry: Entry) -> None:
         if entry.id is not None:
             self.leave(entry.id)
@@ -213,19 +235,49 @@ class Node:
             self._ask_turn()
 
     def _begin(self, id: GroupId, entry: Entry) -> None:
-        group = self._groups[id] = Group(self, id, entry.codec, entry.state)
         entry.id = id
+        if not self.core.memberships[id].port.options.history_in:
+            group = Group(self, id, entry.codec, entry.state)
+        elif self._store is not None:
+            group = ArchivedGroup(self, id, entry.codec, entry.state, backend=self._store.backend, wants=entry.wants)
+        else:
+            entry.fail(JoinFailed(id, "its history is in a store, and this node has none: open it with Node(…, store=…)"))
+            return
+        self._groups[id] = group
         entry.group.set_result(group)
 
     def groups(self) -> list[GroupInfo]:
         """The groups that this node is in, and those that it has heard of."""
         core = self.core
         inside = [membership.info() for membership in core.memberships.values() if membership.view is not None]
-        return [*inside, *core.known()]
+        on_store = [group.info() for group in self._groups.values() if isinstance(group, StoreGroup)]
+        return [*inside, *on_store, *core.known()]
+
+    def remember(self, group: Group) -> None:
+        """A group that is not of the network."""
+        self._groups[group.id] = group
+
+    def forget(self, group: GroupId) -> None:
+        self._groups.pop(group, None)
 
     def discovered(self) -> Stream[GroupInfo]:
         """The groups that this node has heard of and is not in, and from now on those it hears of."""
         return self._discovered.listen(self.core.known())
+
+    # -- durable topics --------------------------------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Store:
+        """Where the durable topics of this node are."""
+        if self._store is None:
+            raise UsageError("this node has no store: open it with Node(…, store='sqlite:field.db'), or the address of another")
+        return self._store
+
+    def topic(self, name: str, *, type: Any = None) -> Topic:
+        """A durable topic on the node's store, under this node's name where it publishes. `type` is what its values are, or bytes."""
+        return self.store.topic(name, type=type)
+
+    # -- the network around ----------------------------------------------------------------------------------------------------
 
     def reject(self, group: GroupId) -> None:
         """Does not want to hear of a group again."""
@@ -271,7 +323,7 @@ class Node:
     @property
     def crowded(self) -> bool:
         """Whether enough has been accepted for a frame: who sends on without a pause now lets the others in."""
-        return self._crowd >= self._driver.frame_bytes
+        return self._crowd >= self._crowded_at
 
     # -- what groups call ------------------------------------------------------------------------------------------------------
 
@@ -333,8 +385,8 @@ class Node:
             self._ask_turn()
 
     def _inside(self, group: GroupId) -> NodeCore:
-        core = self.core
-        if group not in core.memberships:
+        core = self._core
+        if core is None or group not in core.memberships:
             raise NotInGroup(name_of(group), "it has left, or was put out")
         return core
 
@@ -356,7 +408,7 @@ class Node:
             core.receive(now, source, wire, realm)
         if not self._turn_asked:
             if len(wires) <= _FEW:
-                self._turn()  # nothing else has come that could share it, so nobody need wait
+                self._end_turn(now)  # nothing else has come that could share it, so nobody need wait
             else:
                 self._ask_turn()
 
@@ -366,10 +418,14 @@ class Node:
             self._driver.call_soon(self._turn)
 
     def _turn(self) -> None:
+        self._end_turn(self._driver.now())
+
+    def _end_turn(self, now: float) -> None:
         self._turn_asked = False
         self._crowd = 0
-        core, driver, groups = self.core, self._driver, self._groups
-        sends, events = core.drain(driver.now())
+        core, driver, groups = self._core, self._driver, self._groups
+        assert core is not None, "a turn is of a node that was started"
+        sends, events = core.drain(now)
         for to, wire, group in sends:
             self._frames_out += 1
             self._bytes_out += len(wire)
@@ -391,8 +447,9 @@ class Node:
 
     def _tick(self) -> None:
         self._timer, self._timer_at = None, float("inf")
-        self.core.tick(self._driver.now())
-        self._turn()
+        now = self._driver.now()
+        self.core.tick(now)
+        self._end_turn(now)
 
     def _tell(self, id: GroupId, event: Any) -> None:
         group = self._groups.get(id)
@@ -420,13 +477,20 @@ class Node:
 
 
 def _fitting(settings: Settings | None, driver: Driver) -> Settings:
-    """What was chosen, or else what suits the driver: the largest frames it carries well, and patience where gaps close by themselves."""
+    """What was chosen, or else what suits the driver: the largest frames it carries well, and patience where gaps close by themselves: a
+    digest that only says that nothing was lost would keep the next message waiting for the processor."""
     chosen, plain = settings or Settings(), Settings()
     suits: dict[str, Any] = {"frame_bytes": driver.frame_bytes}
     if driver.lossless:
-        suits["nack_s"] = _LOSSLESS_NACK_S
+        suits |= {"nack_s": _LOSSLESS_NACK_S, "digest_s": min(_LOSSLESS_DIGEST_S, chosen.heartbeat_s)}
     fitting = {name: value for name, value in suits.items() if getattr(chosen, name) == getattr(plain, name)}
     return msgspec.structs.replace(chosen, **fitting)
+
+
+def _on_store(on: str) -> bool:
+    if on not in ("network", "store"):
+        raise InvalidOption("on", on, "choose 'network', or 'store' for a group on the node's store")
+    return on == "store"
 
 
 def _options(options: dict[str, Any]) -> GroupOptions:

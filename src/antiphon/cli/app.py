@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from antiphon import __version__
-from antiphon.cli import bench, chat, demo, doctor, node, sim
+from antiphon.cli import bench, chat, demo, doctor, node, sim, store, topic
 
 app = typer.Typer(
     name="antiphon",
@@ -22,6 +22,8 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("chat")(chat.chat)
 app.add_typer(node.app, name="node")
+app.add_typer(topic.app, name="topic")
+app.add_typer(store.app, name="store")
 app.add_typer(doctor.app, name="doctor")
 app.add_typer(sim.app, name="sim")
 app.add_typer(bench.app, name="bench")

@@ -44,7 +44,7 @@ class Running:
                 self._say({"event": "started", "node": node.name, "address": node.address}, f"{node.name} is at {node.address}")
                 readers = [asyncio.create_task(self._stay_in(name, wanted)) for name, wanted in self._memberships.items()]
                 if self._send:
-                    threading.Thread(target=self._send_lines, args=(sys.stdin.buffer, loop), name="stdin", daemon=True).start()
+                    threading.Thread(target=self._send_stdin, args=(sys.stdin.fileno(), loop), name="stdin", daemon=True).start()
                 stopped = asyncio.create_task(self._stopping.wait())
                 # A reader ends by itself only when it fails, and then everything does.
                 done, _ = await asyncio.wait([stopped, *readers], return_when=asyncio.FIRST_COMPLETED)
@@ -115,6 +115,11 @@ class Running:
         self._say(told, f"{group} {message.id}{f' answers {answers}' if answers else ''}: {text}")
 
     # -- stdin -----------------------------------------------------------------------------------------------------------------
+
+    def _send_stdin(self, descriptor: int, loop: asyncio.AbstractEventLoop) -> None:
+        # Through a reader of its own: this thread may wait in it for ever, and the interpreter locks sys.stdin when it ends.
+        with open(descriptor, "rb", closefd=False) as stdin:
+            self._send_lines(stdin, loop)
 
     def _send_lines(self, stdin: IO[bytes], loop: asyncio.AbstractEventLoop) -> None:
         """In a thread of its own: stdin may be a terminal, a pipe or a file, and may never end. One line is sent after the other, so

@@ -15,7 +15,8 @@ from antiphon.model.frames import BATCH_LIMIT, FRAME_LIMIT, MESSAGE_LIMIT, PARTS
 class GroupOptions(Struct, frozen=True, kw_only=True):
     """The group's contract. `window` bounds what a sender may have on its way that some member does not hold yet. `partitions` says
     which side of a split goes on (`continue`: every side; `majority`: only one). `open` lets outsiders send. `slow` says what becomes
-    of a member that holds the others up: they wait (`block`), or it is put out of the view after `slow_s` (`evict`)."""
+    of a member that holds the others up: they wait (`block`), or it is put out of the view after `slow_s` (`evict`). With
+    `history_in="store"` members archive what they deliver in the store that all of them have, and newcomers read it there."""
 
     order: str = "fifo"
     multicast: str = "reliable"
@@ -26,6 +27,7 @@ class GroupOptions(Struct, frozen=True, kw_only=True):
     open: bool = False
     slow: str = "block"
     slow_s: float = 10.0
+    history_in: str = ""
 
     def __post_init__(self) -> None:
         if self.delivery not in ("agreed", "safe"):
@@ -34,6 +36,8 @@ class GroupOptions(Struct, frozen=True, kw_only=True):
             raise InvalidOption("partitions", self.partitions, "choose 'continue' or 'majority'")
         if self.slow not in ("block", "evict"):
             raise InvalidOption("slow", self.slow, "choose 'block' or 'evict'")
+        if self.history_in not in ("", "store"):
+            raise InvalidOption("history_in", self.history_in, "choose 'store', or leave it out to keep history in the members' memory")
         if not 0 < self.slow_s < float("inf"):
             raise InvalidOption("slow_s", self.slow_s, "give a number of seconds above 0")
         if self.fanout < 1:

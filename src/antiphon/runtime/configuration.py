@@ -15,11 +15,14 @@ from antiphon.model.options import GroupOptions, Settings
 from antiphon.protocol.registry import stages
 from antiphon.runtime.logs import LEVELS
 from antiphon.runtime.node import Node
+from antiphon.store.groups.record import SILENCE_S
+from antiphon.store.records import TopicOptions
 
 if TYPE_CHECKING:
     from antiphon.runtime.security import Certificates, PreSharedKey
 
 TRANSPORTS = ("udp", "tcp")
+RETENTION_S = TopicOptions().retention_s
 
 
 class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,14 +65,29 @@ class Security(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Membership(GroupOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A group to be in: its options if this node founds it, and what is wanted of the past: `all`, `none` or `last 100`."""
+    """A group to be in: its options if this node founds it, and what is wanted of the past: `all`, `none` or `last 100`. One that is on
+    the node's store has `silence_s` and `retention_s` instead of what concerns a network."""
 
     history: str = "all"
+    on: str = "network"
+    silence_s: float = SILENCE_S
+    retention_s: float = RETENTION_S
 
     def __post_init__(self) -> None:
         super().__post_init__()
         stages(self)
         self.wanted()
+        if self.on not in ("network", "store"):
+            raise InvalidOption("on", self.on, "choose network, or store for a group on the node's store")
+        if self.on == "store" and self.order not in (GroupOptions().order, "total"):
+            raise InvalidOption("order", self.order, "a group on a store has the order of the store: leave it out, or write total")
+        for name in ("silence_s", "retention_s"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise InvalidOption(name, getattr(self, name), "write a number of seconds above 0")
+
+    @property
+    def needs_store(self) -> bool:
+        return self.on == "store" or self.history_in == "store"
 
     def wanted(self) -> str | tuple[str, float]:
         """`history` as `Node.join` takes it."""
@@ -82,6 +100,8 @@ class Membership(GroupOptions, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def options(self) -> dict[str, Any]:
         """The options that `Node.join` takes beside."""
+        if self.on == "store":
+            return {"on": self.on, "silence_s": self.silence_s, "retention_s": self.retention_s}
         return {field: getattr(self, field) for field in GroupOptions.__struct_fields__}
 
 
@@ -92,6 +112,8 @@ class NodeConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     seeds: tuple[str, ...] = ()
     interface: str = ""
     metrics: str = ""
+    store: str = ""
+    outbox: str = ""
     log: Log = Log()
     security: Security = Security()
     groups: dict[str, Membership] = {}
@@ -102,6 +124,11 @@ class NodeConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise InvalidOption("transport", self.transport, f"choose {' or '.join(TRANSPORTS)}")
         if self.interface and self.transport != "udp":
             raise InvalidOption("interface", self.interface, 'it says where to multicast: leave it out, or set transport = "udp"')
+        if self.outbox and not self.store:
+            raise InvalidOption("outbox", self.outbox, 'it keeps what a store does not take: say which, as in store = "sqlite:field.db"')
+        lacking = [name for name, group in self.groups.items() if group.needs_store and not self.store]
+        if lacking:
+            raise InvalidOption("store", "", f'the group {lacking[0]} needs one: say which, as in store = "sqlite:field.db"')
 
     def node(self) -> Node:
         """The node, not started yet. Raises what is wrong with its name, its addresses or its keys."""
@@ -117,6 +144,8 @@ class NodeConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields
             keys=self.security.keys(),
             settings=self.settings if self.settings != Settings() else None,
             metrics=self.metrics or None,
+            store=self.store or None,
+            outbox=self.outbox or None,
             **more,
         )
 
@@ -131,6 +160,8 @@ transport = "udp"                     # udp: nodes of a local network find each 
 # seeds = ["192.168.1.7:4040"]        # nodes to find others through, where multicast does not reach
 # interface = "eth0"                  # udp: which network to multicast in, by name or address
 # metrics = "9464"                    # Prometheus reads http://127.0.0.1:9464/metrics; host:port opens it to others
+# store = "sqlite:field.db"           # durable topics, groups on a store, histories; nats://host:4222 for many machines
+# outbox = "outbox.db"                # keeps, on this machine, what the store does not take while it does not answer
 
 [log]
 json = false                          # true: one JSON object per line
@@ -154,6 +185,10 @@ multicast = "reliable"                # besteffort, reliable, flood or tree
 # slow = "block"                      # evict: who holds the others up for slow_s is put out
 # slow_s = 10.0
 # history = "all"                     # what is wanted of the past: all, none, or "last 100"
+# history_in = ""                     # store: members archive what they deliver in the store, newcomers read it there
+# on = "network"                      # store: the group is on the store, and its members need no network between them;
+# silence_s = 30.0                    # then who does not beat for so long is put out,
+# retention_s = 604800.0              # and messages are kept for so long
 
 [settings]                            # bounds and intervals of this node; see Settings in the API
 # heartbeat_s = 1.0

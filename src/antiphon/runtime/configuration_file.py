@@ -65,17 +65,24 @@ class _Reader:
                 self._read(kind, table[key], (key,))
         configuration = self._read(NodeConfiguration, table, ())
         security = configuration.security
-        beside = {
+        beside: dict[str, Any] = {
+            "store": self._store_beside(configuration.store),
+            "outbox": self._beside(configuration.outbox),
             "security": msgspec.structs.replace(
                 security,
                 **{field: self._beside(getattr(security, field)) for field in ("key_file", "certificate", "private_key", "authority")},
                 groups={group: self._beside(path) for group, path in security.groups.items()},
-            )
+            ),
         }
         return msgspec.structs.replace(configuration, **beside)
 
     def _beside(self, path: str) -> str:
         return str(self._path.parent / path) if path else ""
+
+    def _store_beside(self, address: str) -> str:
+        """A store in a file is beside this one too, unless its path is absolute."""
+        scheme, _, path = address.partition(":")
+        return f"{scheme}:{self._beside(path)}" if scheme == "sqlite" and path else address
 
     def _read(self, kind: type[T], value: Any, where: tuple[str, ...]) -> T:
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from antiphon.api.node import CLOSE_S
 from antiphon.api.node import Node as ApiNode
 from antiphon.errors import InvalidOption
 from antiphon.model.ids import Address, GroupId
@@ -15,6 +17,7 @@ from antiphon.runtime.prometheus import MetricsEndpoint
 from antiphon.runtime.transports.contract import Transport
 from antiphon.runtime.transports.memory import MemoryTransport
 from antiphon.runtime.transports.tcp import TcpTransport
+from antiphon.store import Store, open_store
 
 if TYPE_CHECKING:
     from antiphon.runtime.security import Certificates, PreSharedKey
@@ -33,32 +36,54 @@ class Node(ApiNode):
         settings: Settings | None = None,
         name_server: bool = True,
         metrics: str | int | None = None,
+        store: str | Store | None = None,
+        outbox: str | os.PathLike[str] | None = None,
         **more: Any,
     ) -> None:
         """`transport` is `udp` (nodes of a local network find each other by multicast), `tcp` (through `seeds`), or `memory` (within this
         process); `bind` is where this node listens, as host:port; `seeds` are addresses of nodes to find others through. With
         `credentials` nobody without them can read, send, join or disturb; `keys` guard single groups, by name, beside. With
         `metrics`, a port or host:port, Prometheus can read the node at http://host:port/metrics; a port alone is open to this machine
-        only. What else is given goes to the transport."""
+        only. `store` has the node's durable topics: an address, as `antiphon.open_store` takes it, and then it is opened and closed with
+        the node; or a store that is open. `outbox` is a file that keeps what is published while the store does not answer. What
+        else is given goes to the transport."""
         contexts = _tls(name, credentials)
         carried = _transport(transport, name, bind, seeds, contexts, more)
         # Between two TLS nodes the connection is guarded already.
         sealing = None if isinstance(carried, TcpTransport) and carried.guarded else credentials
         driver = AsyncioDriver(carried, name=name, credentials=sealing, keys=keys)
-        super().__init__(name, driver, settings=settings, name_server=name_server, realm_by_name={group: group for group in keys or {}})
+        kept = _store(store, name, outbox)
+        realms = {group: group for group in keys or {}}
+        super().__init__(name, driver, settings=settings, name_server=name_server, realm_by_name=realms, store=kept)
+        self._own_store = None if kept is store else kept
         self._metrics = None if metrics is None else MetricsEndpoint(metrics, self.stats, name)
         self._journal = Journal(name, transport if isinstance(transport, str) else type(transport).__name__, self.stats)
 
     async def start(self) -> None:
-        """Opens the network and makes the node known. `async with` does it."""
-        await super().start()
+        """Opens the store and the network, and makes the node known. `async with` does it."""
+        if self._own_store is not None and not self._closed and self._core is None:
+            await self._own_store.open()
         try:
+            await super().start()
             if self._metrics is not None:
                 await self._metrics.open()
         except BaseException:
-            await super().close()
+            await self.close()
             raise
         self._journal.begin(self.address)
+
+    async def close(self, *, timeout: float = CLOSE_S) -> None:
+        """Leaves all groups, at most `timeout` seconds long, and closes the network and the store."""
+        store, self._own_store = self._own_store, None  # its turn is after the groups, which may live on it
+        try:
+            await super().close(timeout=timeout)
+        finally:
+            if store is not None:
+                await store.close(timeout=timeout)
+
+    def stats(self) -> dict[str, object]:
+        """Counters and gauges, plain values."""
+        return super().stats() if self._store is None else {**super().stats(), "store": self._store.stats()}
 
     def abandon(self, why: str) -> None:
         """Ends the node without a word to anybody: whatever waits ends or raises NotInGroup."""
@@ -66,6 +91,8 @@ class Node(ApiNode):
         if self._metrics is not None:
             self._metrics.close()
         self._journal.end()
+        if self._own_store is not None:
+            self._own_store.abandon()
 
     @property
     def metrics_address(self) -> Address | None:
@@ -77,6 +104,15 @@ class Node(ApiNode):
         if type(event) is not tuple:
             member = self.core.memberships.get(id)
             self._journal.hear(id, event, {} if member is None else member.absent)
+
+
+def _store(store: str | Store | None, name: str, outbox: str | os.PathLike[str] | None) -> Store | None:
+    if isinstance(store, str):
+        return open_store(store, name=name, outbox=outbox)
+    if outbox is not None:
+        why = "say which store it is for, by its address" if store is None else "a store that is open has its own, or none"
+        raise InvalidOption("outbox", os.fspath(outbox), why)
+    return store
 
 
 def _transport(

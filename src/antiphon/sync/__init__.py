@@ -8,9 +8,12 @@
         for message in chat:
             print(message.sender, message.data, message.reply_to)
 
-Every call of `antiphon.Node` and of its groups is here, under its name and with its parameters; what is awaited there waits here. Beside
-them, `group.receive(timeout=…)` is the next message. All calls may be made from any thread. The nodes of a process share one event loop in
-one thread in the background; calls from that thread raise UsageError.
+    with antiphon.sync.open_store("sqlite:crash.db", name="hotline") as store:
+        store.topic("crash").publish(b"A1, kilometre 3")
+
+Every call of `antiphon.Node`, of its groups, and of a store and its topics is here, under its name and with its parameters; what is
+awaited there waits here. Beside them, `group.receive(timeout=…)` is the next message. All calls may be made from any thread. The nodes
+and stores of a process share one event loop in one thread in the background; calls from that thread raise UsageError.
 """
 
 from __future__ import annotations
@@ -19,5 +22,8 @@ from antiphon.sync.group import Group
 from antiphon.sync.letter import Letter
 from antiphon.sync.node import Node
 from antiphon.sync.shelf import Stream
+from antiphon.sync.store import Store, open_store
+from antiphon.sync.subscription import Subscription
+from antiphon.sync.topic import Topic
 
-__all__ = ["Group", "Letter", "Node", "Stream"]
+__all__ = ["Group", "Letter", "Node", "Store", "Stream", "Subscription", "Topic", "open_store"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +17,8 @@ from antiphon.runtime.transports.contract import Transport
 from antiphon.sync.background import background
 from antiphon.sync.group import Group
 from antiphon.sync.shelf import Stream, never
+from antiphon.sync.store import Store
+from antiphon.sync.topic import Topic
 
 if TYPE_CHECKING:
     from antiphon.runtime.security import Certificates, PreSharedKey
@@ -36,10 +39,13 @@ class Node:
         settings: Settings | None = None,
         name_server: bool = True,
         metrics: str | int | None = None,
+        store: str | Store | None = None,
+        outbox: str | os.PathLike[str] | None = None,
         **more: Any,
     ) -> None:
-        """The arguments are those of `antiphon.Node`."""
+        """The arguments are those of `antiphon.Node`; `store` is an address, or a store of `antiphon.sync` that is open."""
         self._background = background()
+        self._store = store if isinstance(store, Store) else None
         self._node = AsyncNode(
             name,
             transport=transport,
@@ -50,6 +56,8 @@ class Node:
             settings=settings,
             name_server=name_server,
             metrics=metrics,
+            store=store.inside if isinstance(store, Store) else store,
+            outbox=outbox,
             **more,
         )
 
@@ -63,12 +71,12 @@ class Node:
         self.close()
 
     def start(self) -> None:
-        """Opens the network and makes the node known. `with` does it."""
+        """Opens the store and the network, and makes the node known. `with` does it."""
         self._background.run(self._node.start())
         self._background.opened(self._node)
 
     def close(self, *, timeout: float = _CLOSE_S) -> None:
-        """Leaves all groups, at most `timeout` seconds long, and closes the network."""
+        """Leaves all groups, at most `timeout` seconds long, and closes the network and the store."""
         self._background.run(self._node.close(timeout=timeout))
         self._background.closed(self._node)
 
@@ -97,12 +105,14 @@ class Node:
 
     # -- groups ----------------------------------------------------------------------------------------------------------------
 
-    def create(self, name: str, *, type: Any = None, state: State | None = None, description: str = "", **options: Any) -> Group:
+    def create(
+        self, name: str, *, type: Any = None, state: State | None = None, description: str = "", on: str = "network", **options: Any
+    ) -> Group:
         """Founds a group; `options` are those of `GroupOptions`. `type` is what its messages are, bytes if it is left out; `state` gives
         the application's state to those who join with `history="state"`, and is called in the thread that reads here, between two
-        messages."""
+        messages. `on="store"`: the group is on the node's store."""
         asked = None if state is None else never
-        group = self._background.run(self._node.create(name, type=type, state=asked, description=description, **options))
+        group = self._background.run(self._node.create(name, type=type, state=asked, description=description, on=on, **options))
         return self._wrap(group, state)
 
     def join(
@@ -115,14 +125,15 @@ class Node:
         at: Sequence[str] = (),
         state: State | None = None,
         timeout: float | None = None,
+        on: str = "network",
         **options: Any,
     ) -> Group:
         """Joins a group by its name or id and returns when this node is in it. `history` says what is wanted of the past: `all`, `none`,
         `("last", count)`, `("since", time)`, or `state` (then `group.state` is the application's state from a member that gives one). With
         `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of members, for a
-        group that this node has not heard of. Raises JoinFailed."""
+        group that this node has not heard of. `on="store"`: it is a group on the node's store. Raises JoinFailed."""
         asked = None if state is None else never
-        joining = self._node.join(group, type=type, history=history, create=create, at=at, state=asked, timeout=timeout, **options)
+        joining = self._node.join(group, type=type, history=history, create=create, at=at, state=asked, timeout=timeout, on=on, **options)
         return self._wrap(self._background.run(joining), state)
 
     def groups(self) -> list[GroupInfo]:
@@ -132,6 +143,21 @@ class Node:
     def discovered(self) -> Stream[GroupInfo]:
         """The groups that this node has heard of and is not in, and from now on those it hears of."""
         return Stream(self._background.call(self._node.discovered))
+
+    # -- durable topics --------------------------------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Store:
+        """Where the durable topics of this node are."""
+        if self._store is None:
+            self._store = Store(self._node.store)
+        return self._store
+
+    def topic(self, name: str, *, type: Any = None) -> Topic:
+        """A durable topic on the node's store, under this node's name where it publishes. `type` is what its values are, or bytes."""
+        return self.store.topic(name, type=type)
+
+    # -- the network around ----------------------------------------------------------------------------------------------------
 
     def reject(self, group: GroupId) -> None:
         """Does not want to hear of a group again."""

@@ -1,0 +1,250 @@
+"""One member of a group on a store: comes in, stays in, reads, and leaves.
+
+Two tasks work for it: the follower reads the topic and tells what is in it (`following.py`), the keeper keeps the member in the record
+(`keeping.py`). Both are idle while nothing happens, but for the beats. Keeps what was told for `history`, within bounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from contextlib import suppress
+from typing import Any, Literal
+
+from antiphon.errors import Conflict, JoinFailed, StoreUnreachable
+from antiphon.model.control import Wants
+from antiphon.model.events import Delivery, Departed, Installed, Recovered
+from antiphon.model.ids import GroupId, MemberId, name_of, new_group_id, new_member_id
+from antiphon.store.contract import Backend
+from antiphon.store.groups import record as rules
+from antiphon.store.groups.following import PAUSE_S, Follower, Tell
+from antiphon.store.groups.keeping import Keeper
+from antiphon.store.groups.placing import Placer, topic_of
+from antiphon.store.groups.presence import Presence
+from antiphon.store.groups.record import GroupRecord
+from antiphon.store.groups.register import Register
+from antiphon.store.records import TopicOptions, checked_name
+
+_FOUNDINGS = 8
+"""How often the group may be deleted and founded by others while this member comes in."""
+
+_GIVE_UP_S = 5.0
+
+How = Literal["create", "join", "either"]
+
+
+class StoreMembership:
+    def __init__(
+        self,
+        backend: Backend,
+        node: str,
+        *,
+        rng: random.Random,
+        settle_s: float = 2.0,
+        history_messages: int = 65_536,
+        history_bytes: int = 64 << 20,
+    ) -> None:
+        """`settle_s` is how long a change waits for the record to be stable; what is told is kept for `history` up to the bounds."""
+        self.me: MemberId = new_member_id(node, rng)
+        self.group = GroupId("")
+        self._backend, self._rng, self._settle_s = backend, rng, settle_s
+        self._register = Register(backend, rng)
+        self._placer = Placer(backend, self.me)
+        self._presence = Presence(backend, self.group, self.me)
+        self._last_by_group: dict[GroupId, int] = {}
+        """The newest number of the topic before this member came in."""
+        self._record: GroupRecord | None = None
+        self._follower: Follower | None = None
+        self._keeper: Keeper | None = None
+        self._tell: Tell = _nobody
+        self._leaving = False
+        self._settle_until: float | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._history: deque[tuple[Delivery, int]] = deque()
+        self._history_messages = self._history_bytes = 0
+        self._most_messages, self._most_bytes = history_messages, history_bytes
+
+    @property
+    def topic(self) -> str:
+        return topic_of(self.group)
+
+    # -- coming in -------------------------------------------------------------------------------------------------------------
+
+    async def enter(
+        self,
+        name: str,
+        *,
+        how: How,
+        id: GroupId | None = None,
+        wants: Wants | None = None,
+        options: TopicOptions | None = None,
+        silence_s: float = rules.SILENCE_S,
+    ) -> None:
+        """Founds or joins the group of this name; returns when this member is in its record and its view is in the topic. Raises
+        JoinFailed; or StoreUnreachable, and can then be repeated."""
+        checked_name(name, "group")
+        await self._settle(name)
+        for _ in range(_FOUNDINGS):
+            found = (await self._register.get(name)).record
+            self._refuse(name, found, how, id)
+            group = new_group_id(name, self._rng) if found is None else found.id
+            await self._prepare(group, None if found is not None else options or TopicOptions(shared=True))
+
+            def come_in(record: GroupRecord | None, group: GroupId = group) -> GroupRecord | None:
+                self._refuse(name, record, how, id)
+                if record is None:
+                    return rules.founded(group, self.me, silence_s=silence_s)
+                return rules.joined(record, self.me) if record.id == group else record
+
+            record = (await self._register.change(name, come_in, self._placer.place_if_unread))[0].record
+            if record is not None and self.me in record.members:
+                await self._placer.place(record)
+                self._follower = Follower(self._backend, self.topic, group, self._hear)
+                await self._follower.begin(record.view, wants or Wants(), self._last_by_group[group])
+                self._record = record
+                return
+            # Somebody else founded the group in this very moment: once more, with that one.
+            await self._presence.end()
+        raise JoinFailed(name, "it was deleted and founded again each time: try again")
+
+    def begin(self, tell: Tell) -> None:
+        """From now on tells what happens, beginning with the view in which this member came in."""
+        record, follower = self._record, self._follower
+        assert record is not None, "a member enters before it begins"
+        assert follower is not None, "and then reads the topic"
+        self._tell = tell
+        keeper = self._keeper = Keeper(
+            self._backend, self._register, self._presence, self._placer, follower,
+            me=self.me, group=self.group, silence_s=record.silence_s, tell=self._hear, rng=self._rng,
+        )  # fmt: skip
+        tell(Installed(record.view, None, record.sides))
+        self._tasks = [
+            asyncio.create_task(follower.run(), name=f"reads {self.topic}"),
+            asyncio.create_task(keeper.run(), name=f"keeps {self.topic}"),
+        ]
+
+    async def _prepare(self, group: GroupId, options: TopicOptions | None) -> None:
+        """What must be there before this member is in the record: the topic, so that whoever sees the record can write to it, a beat, and
+        a number of the topic that lies before this member's view."""
+        self.group = group
+        await self._placer.register(self.topic, options)
+        self._presence = Presence(self._backend, group, self.me)
+        await self._presence.beat()
+        # Only the first time: when this is repeated because no answer came, this member may be in the record already.
+        if group not in self._last_by_group:
+            self._last_by_group[group] = (await self._backend.info(self.topic)).last
+
+    def _refuse(self, name: str, record: GroupRecord | None, how: How, id: GroupId | None) -> None:
+        if record is None and how == "join":
+            raise JoinFailed(name, "there is no such group on the store: create it, or join with create=True")
+        if record is not None and how == "create" and self.me not in record.members:
+            raise JoinFailed(name, "there is such a group on the store already: join it")
+        if record is not None and id is not None and record.id != id:
+            raise JoinFailed(id, f"the group of this name on the store is another one, {record.id}: join it by name")
+
+    async def _settle(self, name: str) -> None:
+        """Waits a while for the record to be stable, as every change does; not once more when the change has to be repeated."""
+        clock = asyncio.get_running_loop().time
+        until = self._settle_until = self._settle_until or clock() + self._settle_s
+        entry = await self._register.get(name)
+        while entry.record is not None and not entry.record.stable and (left := until - clock()) > 0:
+            entry = await self._register.watch(name, entry.revision, min(left, PAUSE_S))
+
+    # -- what is told ----------------------------------------------------------------------------------------------------------
+
+    def _hear(self, event: Any) -> None:
+        if type(event) is tuple:
+            self._remember(event)
+        elif type(event) is Recovered:
+            self._remember((event.batch, event.low, event.high))
+        elif type(event) is Installed:
+            self._placer.seen = event.view.id
+        elif type(event) is Departed:
+            self.stop()
+        self._tell(event)
+
+    def _remember(self, delivery: Delivery) -> None:
+        batch, low, high = delivery
+        size = sum(map(len, batch.payloads))
+        self._history.append((delivery, size))
+        self._history_messages += high - low + 1
+        self._history_bytes += size
+        while self._history and (self._history_messages > self._most_messages or self._history_bytes > self._most_bytes):
+            (_, low, high), size = self._history.popleft()
+            self._history_messages -= high - low + 1
+            self._history_bytes -= size
+
+    def history(self) -> list[Delivery]:
+        """What was told and is still kept here, in the order of the store."""
+        return [delivery for delivery, _ in self._history]
+
+    def pause(self) -> None:
+        """The application does not take what it is told."""
+        if self._follower is not None:
+            self._follower.room.clear()
+
+    def resume(self) -> None:
+        if self._follower is not None:
+            self._follower.room.set()
+
+    # -- leaving ---------------------------------------------------------------------------------------------------------------
+
+    async def leave(self) -> None:
+        """Leaves the record, for as long as the store does not answer. When it is cancelled the others put this member out in time."""
+        if self._leaving:
+            return
+        self._leaving = True
+        name = name_of(self.group)
+        self._settle_until = None
+        with suppress(StoreUnreachable):
+            await self._settle(name)
+        for task in self._tasks[1:]:  # the keeper would only come in again
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        while True:
+            try:
+                after, mine = await self._register.change(name, self._go, self._placer.place_if_unread)
+                if mine and after.record is not None:
+                    await self._placer.place(after.record)
+                await self._presence.end()
+                break
+            except (StoreUnreachable, Conflict):
+                await asyncio.sleep(self._rng.uniform(0.5, 1.0) * PAUSE_S)
+        self._hear(Departed("left"))
+
+    def _go(self, record: GroupRecord | None) -> GroupRecord | None:
+        return record if record is None or record.id != self.group else rules.left(record, self.me)
+
+    async def give_up(self) -> None:
+        """Takes back an attempt to come in, if the store answers soon."""
+        if self.group:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GIVE_UP_S):
+                    await self.leave()
+
+    def stop(self) -> None:
+        """Ends without a word to anybody."""
+        self._leaving = True
+        for task in self._tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
+
+    def stats(self) -> dict[str, object]:
+        follower, keeper = self._follower, self._keeper
+        return {
+            "view": 0 if follower is None else follower.epoch,
+            "history_messages": self._history_messages,
+            "history_bytes": self._history_bytes,
+            "record_conflicts": self._register.conflicts,
+            "store_unreachable": (0 if follower is None else follower.retries) + (0 if keeper is None else keeper.unreachable),
+            "views_placed_for_others": 0 if keeper is None else keeper.helped,
+            "members_put_out": 0 if keeper is None else keeper.put_out,
+            "merges": 0 if keeper is None else keeper.merges,
+            "gaps": 0 if follower is None else follower.gaps,
+            "foreign_values": 0 if follower is None else follower.foreign,
+        }
+
+
+def _nobody(event: Any) -> None:
+    """Tells nobody."""

@@ -1,0 +1,142 @@
+"""Collecting: the floor first, on condition that nobody has subscribed meanwhile; then the values below it.
+
+The collector reads the gate, then the subscribers, then writes the gate anew if it is still the one it read. A subscriber made in between
+has passed through the gate, so the write fails and all is looked at again. One that changes in between does no harm: what it had let go
+before, it has let go. Killed after the floor was written, the collector has lost nothing: nobody reads below the floor, and the next one
+removes what is left. The newest value of every publisher stays in the stream, below the floor, because it says how far the numbers are.
+
+Costs one read of all subscribers, O(log n) questions per distinct lease, and one purge per publisher; marked values go one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from antiphon.model.ranges import Ranges
+from antiphon.store import retention
+from antiphon.store.jetstream.clock import Clock
+from antiphon.store.jetstream.codec import Floor, encode, label_of, seat_of
+from antiphon.store.jetstream.faults import Mismatch, Unanswered
+from antiphon.store.jetstream.objects import Objects
+from antiphon.store.jetstream.puller import records_of
+from antiphon.store.jetstream.scanning import delete_all, labels
+from antiphon.store.jetstream.stream import ROLLUP, Condition, Message, Stored
+from antiphon.store.jetstream.subscribing import subscriber_of
+from antiphon.store.jetstream.topic import TopicStream
+from antiphon.store.records import Collected, Moment, TopicOptions, Value
+
+_FIRST_PAUSE_S = 0.005
+_HOLES = 10_000
+"""Marked values that one collection removes at most; the next goes on."""
+
+
+class Verdict(NamedTuple):
+    after: Floor
+    gate: int
+    """The place of its record."""
+    holes: list[tuple[int, int]]
+    """What is to be removed above it."""
+
+
+class Collecting:
+    def __init__(self, objects: Objects, clock: Clock) -> None:
+        self._objects, self._clock = objects, clock
+
+    async def collect(self, topic: TopicStream, horizon: Moment) -> Collected:
+        connection = topic.connection
+        horizon = min(horizon, await self._clock.now())
+        deadline, pause_s = connection.deadline(), _FIRST_PAUSE_S
+        while True:
+            before, gate = await topic.gate()
+            records = await records_of(topic, topic.subjects.subscribers)
+            options = await topic.options() or TopicOptions()
+            try:
+                verdict = await self._decide(topic, horizon, before, gate, records, options)
+                break
+            except Mismatch:
+                pause_s = await connection.pause(pause_s, deadline, "others subscribe or collect all the time")
+            except Unanswered as unanswered:
+                pause_s = await connection.pause(pause_s, deadline, unanswered.why)
+        floor, removed = verdict.after.floor, 0
+        if floor > before.floor or await self._has_leftovers(topic, floor, options):
+            state = await topic.state(topic.subjects.values(options))
+            border = (await topic.after(floor, options)).place
+            for subject in state.subjects or ():
+                removed += await self._purge(topic, subject, before.floor, floor, border)
+        if verdict.holes:
+            removed += await self._punch(topic, options, verdict)
+        await self._tidy(topic, records)
+        if removed and connection.ballast is not None:
+            await connection.ballast.lay()
+        return Collected(floor, removed)
+
+    async def _decide(
+        self, topic: TopicStream, horizon: Moment, before: Floor, gate: int, records: Sequence[Stored], options: TopicOptions
+    ) -> Verdict:
+        """Writes the new floor, if it is another."""
+        if options.mutable:
+            return Verdict(before, gate, [])
+        subscribers = [one for stored in records if (one := subscriber_of(topic.topic, stored)) is not None]
+        last = await topic.last()
+        seen: dict[int, Value | None] = {}
+        expired = {lease: (await topic.since(horizon - lease, options, seen)).number for lease in retention.leases(subscribers, options)}
+        free = retention.removable(subscribers, options, expired, last)
+        floor = max(before.floor, retention.floor_of(free))
+        done = Ranges(before.holes)
+        holes = [hole for low, high in free if high > floor for hole in done.missing(max(low, floor + 1), high)]
+        after = Floor(floor, tuple((low, high) for low, high in before.holes if high > floor))
+        if after != before or holes:
+            message = Message(topic.subjects.floor, encode(after), ROLLUP)
+            gate = await topic.write([message], Condition(topic.subjects.floor, gate), vital=True)
+        return Verdict(after, gate, holes)
+
+    async def _has_leftovers(self, topic: TopicStream, floor: int, options: TopicOptions) -> bool:
+        """Whether there is more than one value below the floor, because somebody was killed after it had written the floor."""
+        subject = topic.subjects.values(options)
+        oldest = await topic.next(subject, 1) if floor else None
+        if oldest is None or label_of(oldest.headers).seq > floor:
+            return False
+        second = await topic.next(subject, oldest.place + 1)
+        return second is not None and label_of(second.headers).seq <= floor
+
+    async def _purge(self, topic: TopicStream, subject: str, before: int, floor: int, border: int) -> int:
+        """Removes what lies below the floor, up to this place. Returns how many values went, counting the one that stays as a mark."""
+        oldest, newest = await asyncio.gather(topic.next(subject, 1), topic.newest(subject))
+        if oldest is None or newest is None or oldest.place >= border:
+            return 0
+        low, high = label_of(oldest.headers).seq, label_of(newest.headers).seq
+        gone = int(before < high <= floor)
+        if oldest.place < newest.place:
+            gone += await topic.purge(subject, min(border, newest.place))
+            gone -= low <= before  # the mark of last time, which was counted then
+        return max(0, gone)
+
+    async def _punch(self, topic: TopicStream, options: TopicOptions, verdict: Verdict) -> int:
+        """Removes the values of these ranges, and notes in the gate that they are gone, so that the next one need not look for them."""
+        removed, filled = 0, Ranges(verdict.after.holes)
+        for low, high in verdict.holes:
+            if removed >= _HOLES:
+                break
+            high = min(high, low + _HOLES)
+            places = [place for _, place in await labels(topic, low, high, options, topic.subjects.values(options))]
+            removed += await delete_all(topic, places, overwrite=False)
+            filled.add(low, high)
+        note = Message(topic.subjects.floor, encode(Floor(verdict.after.floor, tuple(filled))), ROLLUP)
+        try:
+            await topic.write([note], Condition(topic.subjects.floor, verdict.gate), vital=True)
+        except (Mismatch, Unanswered):
+            return removed  # then the next one looks for them in vain
+        return removed
+
+    async def _tidy(self, topic: TopicStream, records: Sequence[Stored]) -> None:
+        """Removes the tombstones of subscribers and the states that no record names."""
+        named: set[str] = set()
+        for stored in records:
+            seat = seat_of(stored)
+            if seat.gone:
+                await topic.purge(stored.subject, stored.place + 1)  # one that was made anew lies behind it
+            elif seat.object:
+                named.add(seat.object)
+        await self._objects.sweep(topic.topic, named, await self._clock.now())

@@ -1,0 +1,173 @@
+"""The nouns of durable topics: what is written, what is read, who may write, where a reader is.
+
+All of them are plain values; a back end gives them their place on disk. Times are store time in nanoseconds (`Moment`), which is nobody's
+wall clock and never goes back. Numbers of values (`seq`) begin with 1 in every topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from antiphon.errors import InvalidName, InvalidOption
+
+Moment = int
+"""Store time in nanoseconds."""
+
+Start = int | Literal["earliest", "latest"]
+"""Where a new subscriber begins: after this number, at the oldest value that is still there, or at the next one to be published."""
+
+SECOND: Moment = 1_000_000_000
+NAME_BYTES = 128
+KEY_BYTES = 256
+LEASE_LIMIT_S = 100 * 365 * 86_400.0
+
+
+class Entry(NamedTuple):
+    """One value to be published; in a mutable topic `key` says which object it is the new value of."""
+
+    data: bytes
+    key: str = ""
+
+
+class Value(NamedTuple):
+    """One value as it is read. `data` is bytes below the facade and of the topic's type above it."""
+
+    seq: int
+    time: Moment
+    data: Any
+    key: str = ""
+    place: int = 0
+    """The back end's own hint of where the value lies; means nothing to anybody else."""
+
+
+class Gap(NamedTuple):
+    """The values `first … last` are no longer in the store: `collected` because nobody who was subscribed needed them any more, or
+    `removed` one by one (by their publisher, or because all who were subscribed had marked them done)."""
+
+    first: int
+    last: int
+    why: Literal["collected", "removed"]
+
+
+class Chunk(NamedTuple):
+    """What one read found: values in order, and what the reader must know to see what is not there."""
+
+    values: Sequence[Value]
+    floor: int
+    """Every value up to here has been collected."""
+    last: int
+    """The newest number published when this was read."""
+    time: Moment
+
+
+class Grant(NamedTuple):
+    """The right to write to a topic. A grant of an earlier epoch is worth nothing: its holder is fenced."""
+
+    topic: str
+    publisher: str
+    epoch: int
+    number: int
+    """The publisher's own number of its newest value in the topic; its next must be greater."""
+    last: int
+    """The newest number published when the grant was given."""
+
+
+class Receipt(NamedTuple):
+    """The values of a publish are `first … last`. `synced`: they survive a loss of power."""
+
+    first: int
+    last: int
+    synced: bool
+
+
+class Publication(NamedTuple):
+    """Values that a step of an agent publishes: entry k has the publisher's own number `first + k`."""
+
+    grant: Grant
+    first: int
+    entries: Sequence[Entry]
+
+
+class Subscriber(Struct, frozen=True, kw_only=True):
+    """The continuation: where a subscriber is, and what it has made of what it has read."""
+
+    topic: str
+    id: str
+    lease: Moment
+    position: int
+    """Done with everything up to here."""
+    marks: tuple[tuple[int, int], ...] = ()
+    """Ranges beyond the position that are done one by one; sorted, disjoint, not touching."""
+    state: bytes = b""
+    epoch: int = 1
+    """Raised whenever somebody comes back as this subscriber: who held it before is fenced."""
+    place: int = 0
+    """The back end's hint of where the position lies."""
+    revision: int = 0
+    """Of the record in the store: an update states which revision it replaces."""
+
+
+class TopicOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a topic is, said by whoever writes first, and the same for everybody from then on."""
+
+    shared: bool = False
+    """Many may publish; the store alone decides the order. Otherwise one publisher has the topic to itself."""
+    mutable: bool = False
+    """Values have keys, and a new value of a key replaces the one before. The newest value of a key is never collected."""
+    retention_s: float = 7 * 86_400.0
+    """How long values are kept while nobody is subscribed."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.retention_s <= LEASE_LIMIT_S:
+            raise InvalidOption("retention_s", self.retention_s, f"say how long values are kept, from 0 to {LEASE_LIMIT_S:.0f} seconds")
+
+    @property
+    def retention(self) -> Moment:
+        return round(self.retention_s * SECOND)
+
+
+class TopicInfo(Struct, frozen=True, kw_only=True):
+    name: str
+    options: TopicOptions
+    publisher: str
+    """Who has the topic; empty where nobody has, or where it is shared."""
+    epoch: int
+    floor: int
+    last: int
+    values: int
+    size: int
+    """Bytes of data, as near as the back end knows."""
+
+
+class Record(NamedTuple):
+    """A small thing that changes only by compare-and-set: a group, a node of the ring, who runs an agent."""
+
+    key: str
+    data: bytes
+    revision: int
+
+
+class Collected(NamedTuple):
+    floor: int
+    removed: int
+
+
+def checked_name(name: object, what: str = "topic") -> str:
+    """Any text may name a topic, a publisher, a subscriber or a key of a record, in so far as it can be seen and is short."""
+    if not isinstance(name, str) or not name:
+        raise InvalidName(name, f"a {what} has a name of one character or more")
+    if len(name.encode("utf-8", "surrogatepass")) > NAME_BYTES:
+        raise InvalidName(name[:40] + "…", f"the name of a {what} has at most {NAME_BYTES} bytes")
+    if not name.isprintable() or name != name.strip():
+        raise InvalidName(name, f"the name of a {what} is printable and has no spaces around it")
+    return name
+
+
+def checked_lease(lease_s: object) -> Moment:
+    """A lease in seconds as store time; refuses what cannot be an age."""
+    if isinstance(lease_s, bool) or not isinstance(lease_s, int | float) or not 0 < lease_s <= LEASE_LIMIT_S:
+        raise InvalidOption("lease", lease_s, f"a lease is an age in seconds, above 0 and up to {LEASE_LIMIT_S:.0f} (a hundred years)")
+    return max(1, round(lease_s * SECOND))

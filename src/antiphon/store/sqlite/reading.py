@@ -1,0 +1,125 @@
+"""What readers look up: a page of values, topics, the time.
+
+A page costs O(log values + its values), whatever the length of the topic. It has at most `PAGE_BYTES` of data (and one value at least).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import partial
+from itertools import chain, repeat
+from itertools import count as count_from
+
+from antiphon.errors import UnknownTopic
+from antiphon.store.records import Chunk, Moment, TopicInfo, Value
+from antiphon.store.sqlite.clock import BootClock, shown
+from antiphon.store.sqlite.faults import Damaged
+from antiphon.store.sqlite.publishing import read_options
+from antiphon.store.sqlite.readers import snapshot
+from antiphon.store.sqlite.schema import NUMBER_BITS, NUMBER_LIMIT
+
+PAGE_BYTES = 32 << 20
+
+_value = partial(tuple.__new__, Value)  # Value._make without its check: the rows have its fields
+
+
+def page(connection: sqlite3.Connection, clock: BootClock, topic: int, after: int, limit: int) -> Chunk:
+    base = topic << NUMBER_BITS
+    values: list[Value] = []
+    with snapshot(connection):
+        floor, last, count, largest, keyed, boot, ahead, latest = connection.execute(
+            "SELECT floor, last, count, largest, keyed, boot, ahead, latest FROM topic, clock WHERE id = ?", (topic,)
+        ).fetchone()
+        after = max(after, floor)
+        if after < last:
+            if limit * largest > PAGE_BYTES:
+                limit = _fitting(connection, base + after, base + last, limit)
+            if count == last - floor and not keyed:
+                values = _solid(connection, base, after, min(limit, last - after))
+            values = values or _sparse(connection, base, after, last, limit)
+    return Chunk(values, floor, last, shown(clock, boot, ahead, latest))
+
+
+def _solid(connection: sqlite3.Connection, base: int, after: int, count: int) -> list[Value]:
+    """The next values where none is missing and none has a key: only their data need be asked for. Empty if one is missing after all,
+    because a collector has not removed everything below the floor."""
+    begin, end = base + after + 1, base + after + count
+    datas = connection.execute("SELECT data FROM value WHERE id BETWEEN ? AND ?", (begin, end)).fetchall()
+    batches = connection.execute(
+        "SELECT id, time FROM batch WHERE id BETWEEN (SELECT max(id) FROM batch WHERE id <= ?1) AND ?2", (begin, end)
+    ).fetchall()
+    if len(datas) != count or not batches:
+        return []
+    begins = [begin, *(batch for batch, _ in batches[1:]), end + 1]
+    times = chain.from_iterable(repeat(time, begins[at + 1] - begins[at]) for at, (_, time) in enumerate(batches))
+    return list(map(_value, zip(count_from(after + 1), times, chain.from_iterable(datas), repeat(""), repeat(0), strict=False)))
+
+
+def _sparse(connection: sqlite3.Connection, base: int, after: int, last: int, limit: int) -> list[Value]:
+    rows = connection.execute(
+        "SELECT id - ?1, (SELECT time FROM batch WHERE batch.id <= value.id ORDER BY batch.id DESC LIMIT 1), data, key, 0"
+        " FROM value WHERE id > ?2 AND id <= ?3 ORDER BY id LIMIT ?4",
+        (base, base + after, base + last, limit),
+    )
+    values = list(map(_value, rows.fetchall()))
+    newest = values[-1].seq if values else after
+    if newest < last and len(values) < limit:
+        _check_end(connection, base + newest, base + last)
+    return values
+
+
+def _fitting(connection: sqlite3.Connection, after: int, end: int, limit: int) -> int:
+    """How many values have a page's bytes; their lengths are known without reading them."""
+    lengths = connection.execute("SELECT length(data) FROM value WHERE id > ? AND id <= ? ORDER BY id LIMIT ?", (after, end, limit))
+    size = 0
+    for count, (length,) in enumerate(lengths.fetchall()):
+        size += length
+        if size > PAGE_BYTES:
+            return max(1, count)
+    return limit
+
+
+def _check_end(connection: sqlite3.Connection, newest: int, end: int) -> None:
+    """A scan that ended early is right if the newest values were erased. It may also have met a damaged page whose keys make no sense, and
+    then what lies behind would be passed over in silence."""
+    (there,) = connection.execute("SELECT max(id) FROM value WHERE id <= ?", (end,)).fetchone()
+    if there is not None and there > newest:
+        raise Damaged(f"values from {(newest & (NUMBER_LIMIT - 1)) + 1} on cannot be found")
+
+
+def time(connection: sqlite3.Connection, clock: BootClock) -> Moment:
+    return shown(clock, *connection.execute("SELECT boot, ahead, latest FROM clock").fetchone())
+
+
+def topic_id(connection: sqlite3.Connection, topic: str) -> int:
+    row = connection.execute("SELECT id FROM topic WHERE name = ?", (topic,)).fetchone()
+    if row is None:
+        raise UnknownTopic(topic)
+    found: int = row[0]
+    return found
+
+
+def checkpoint(connection: sqlite3.Connection) -> None:
+    """Moves what is in the write-ahead log into the file as far as nobody has to wait for it."""
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+_INFO = "SELECT name, options, publisher, epoch, floor, last, count, size FROM topic"
+
+
+def info(connection: sqlite3.Connection, topic: str) -> TopicInfo:
+    row = connection.execute(f"{_INFO} WHERE name = ?", (topic,)).fetchone()
+    if row is None:
+        raise UnknownTopic(topic)
+    return _info(row)
+
+
+def infos(connection: sqlite3.Connection) -> list[TopicInfo]:
+    return [_info(row) for row in connection.execute(f"{_INFO} ORDER BY name")]
+
+
+def _info(row: tuple[str, str | None, str, int, int, int, int, int]) -> TopicInfo:
+    name, options, publisher, epoch, floor, last, count, size = row
+    return TopicInfo(
+        name=name, options=read_options(options), publisher=publisher, epoch=epoch, floor=floor, last=last, values=count, size=size
+    )

@@ -1,0 +1,603 @@
+"""Subscriptions: every value that is due once and in order, every other number told, and a continuation that only one holder moves."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from antiphon.errors import Fenced, InvalidName, InvalidOption, StoreFull, StoreUnreachable, TimedOut, TooLarge, UsageError
+from antiphon.store import Gap, Store, Subscription, Value
+from antiphon.store.opening import backend_for
+
+
+async def filled(store: Store, count: int = 10, topic: str = "crash") -> Any:
+    made = store.topic(topic)
+    await made.publish_many([b"%d" % number for number in range(1, count + 1)])
+    return made
+
+
+async def seqs(subscription: Subscription, count: int) -> list[Any]:
+    """The numbers of the next values, and the gaps between, so many."""
+    items = [await subscription.read(20) for _ in range(count)]
+    return [item.seq if isinstance(item, Value) else item for item in items]
+
+
+# -- reading -------------------------------------------------------------------------------------------------------------------
+
+
+async def test_values_are_read_in_order_in_every_way_of_reading(opened: Any, backend: Any) -> None:
+    """A program that reads one value and then the rest in batches would miss some, or read some twice."""
+    async with opened(backend) as store:
+        topic = await filled(store, 3_000)
+        subscription = await topic.subscribe()
+        read = [await subscription.read(20), await anext(subscription)]
+        read += await subscription.read_many(5, 20)
+        async for batch in subscription.batches(limit=100):
+            assert len(batch) <= 100
+            read += batch
+            if len(read) >= 2_000:
+                break
+        async for item in subscription:
+            read.append(item)
+            if len(read) == 3_000:
+                break
+        assert [item.seq for item in read] == list(range(1, 3_001))
+        assert [item.data for item in read] == [b"%d" % seq for seq in range(1, 3_001)]
+        assert store.stats()["read"] == 3_000
+
+
+async def test_a_reader_waits_for_what_is_not_published_yet(opened: Any, backend: Any) -> None:
+    """A subscriber would have to ask again and again, or never hear of what comes later."""
+    async with opened(backend) as store:
+        subscription = await store.topic("crash").subscribe()  # before anybody has published
+        with pytest.raises(TimedOut, match="nothing new"):
+            await subscription.read(timeout=0.02)
+        reading = asyncio.create_task(subscription.read(30))
+        await asyncio.sleep(0.01)
+        await store.topic("crash").publish(b"now")
+        assert (await reading).data == b"now"
+
+
+async def test_several_readers_share_the_values(opened: Any, backend: Any) -> None:
+    """Workers that read one subscription would process a value twice, or never."""
+    async with opened(backend, prefetch_values=16) as store:
+        topic = await filled(store, 500)
+        subscription = await topic.subscribe()
+        read: list[list[int]] = [[], [], []]
+
+        async def work(mine: list[int]) -> None:
+            async for item in subscription:
+                mine.append(item.seq)
+                await asyncio.sleep(0)
+
+        workers = [asyncio.create_task(work(mine)) for mine in read]
+        while sum(map(len, read)) < 500:
+            await asyncio.sleep(0.001)
+        await subscription.close()
+        await asyncio.gather(*workers)
+        assert sorted(seq for mine in read for seq in mine) == list(range(1, 501))
+        assert all(mine == sorted(mine) for mine in read)
+
+
+async def test_a_reader_that_is_cancelled_loses_nothing(opened: Any, backend: Any) -> None:
+    """A time-out around a read would swallow a value now and then."""
+    async with opened(backend) as store:
+        topic = store.topic("crash")
+        subscription = await topic.subscribe()
+        read: list[int] = []
+        published = 0
+        while len(read) < 60:
+            reading = asyncio.create_task(subscription.read_many(3, 20))
+            if published < 60:
+                await topic.publish(b"x")
+                published += 1
+            await asyncio.sleep(0 if published % 3 else 0.002)
+            reading.cancel()
+            outcome = (await asyncio.gather(reading, return_exceptions=True))[0]
+            read += [item.seq for item in outcome] if isinstance(outcome, list) else []
+        assert read == list(range(1, 61))
+
+
+async def test_where_a_new_subscriber_begins(opened: Any, backend: Any) -> None:
+    """Somebody who wants only what is new would be flooded with the past; or miss what comes between asking and reading."""
+    async with opened(backend) as store:
+        topic = await filled(store, 5)
+        latest, third = await topic.subscribe(start="latest"), await topic.subscribe(start=2)
+        await topic.publish(b"6")
+        assert await seqs(latest, 1) == [6]
+        assert await seqs(third, 4) == [3, 4, 5, 6]
+        assert third.lag == 4
+        assert (latest.position, latest.state, latest.epoch) == (5, b"", 1)
+
+
+async def test_what_is_read_ahead_is_bounded(opened: Any, fickle: Any) -> None:
+    """A subscriber that is slow would fill its memory with the whole topic."""
+    async with opened(fickle, prefetch_values=20) as store:
+        topic = await filled(store, 1_000)
+        subscription = await topic.subscribe()
+        assert await seqs(subscription, 1) == [1]
+        await asyncio.sleep(0.05)
+        assert subscription.prefetched <= 20
+        assert store.stats()["prefetched"] == subscription.prefetched
+        assert await seqs(subscription, 999) == list(range(2, 1_001))
+    async with opened(fickle, prefetch_bytes=1_000) as store:
+        topic = store.topic("large")
+        await topic.publish_many([bytes(100)] * 500)
+        subscription = await topic.subscribe()
+        assert await seqs(subscription, 64) == list(range(1, 65))  # as many as are asked for before their size is known
+        await asyncio.sleep(0.05)
+        assert subscription.prefetched <= 10
+        assert await seqs(subscription, 436) == list(range(65, 501))
+
+
+# -- the continuation ----------------------------------------------------------------------------------------------------------
+
+
+async def test_whoever_comes_back_goes_on_where_it_was_done(opened: Any, backend: Any, url: str) -> None:
+    """After a crash a subscriber would lose what it had read and not processed, or process twice what was in its state."""
+    async with opened(backend) as store:
+        topic = await filled(store)
+        subscription = await topic.subscribe(id="dispatcher")
+        assert await seqs(subscription, 7) == [1, 2, 3, 4, 5, 6, 7]
+        await subscription.done(4, b"four of them")
+        assert (subscription.position, subscription.state, subscription.lag) == (4, b"four of them", 6)
+    async with opened(backend_for(url)) as store:
+        again = await store.topic("crash").subscribe(id="dispatcher")
+        assert (again.position, again.state, again.epoch) == (4, b"four of them", 2)
+        assert await seqs(again, 6) == [5, 6, 7, 8, 9, 10]
+
+
+async def test_the_position_never_goes_back(opened: Any, backend: Any) -> None:
+    """A call that came late would make a subscriber read, and count, again what it was done with."""
+    async with opened(backend) as store:
+        topic = await filled(store)
+        subscription = await topic.subscribe()
+        await seqs(subscription, 10)
+        await subscription.done(5, b"five")
+        with pytest.raises(UsageError, match="go back"):
+            await subscription.done(4, b"four")
+        await subscription.done(5, b"five again")
+        await subscription.done(5)
+        assert (subscription.position, subscription.state) == (5, b"five again")
+        with pytest.raises(UsageError, match="only 10 values"):
+            await subscription.done(11)
+        assert subscription.position == 5
+
+
+async def test_what_is_done_unread_is_not_delivered(opened: Any, backend: Any) -> None:
+    """Somebody who decides to skip what has piled up would read it all the same."""
+    async with opened(backend) as store:
+        topic = await filled(store, 100)
+        subscription = await topic.subscribe()
+        assert await seqs(subscription, 1) == [1]
+        await subscription.done(90)
+        assert await seqs(subscription, 10) == list(range(91, 101))
+
+
+async def test_calls_that_are_made_at_once_share_a_write(opened: Any, fickle: Any) -> None:
+    """Each of a thousand quick steps would wait for the disk; or the state of an earlier one would win."""
+    async with opened(fickle) as store:
+        topic = await filled(store, 1_000)
+        subscription = await topic.subscribe()
+        await subscription.read_many(1_000, 20)
+        before = fickle.calls["update"]
+        await asyncio.gather(*(subscription.done(seq, b"%d" % seq) for seq in range(1, 1_001)))
+        assert fickle.calls["update"] - before <= 3
+        assert (subscription.position, subscription.state) == (1_000, b"1000")
+
+
+async def test_single_values_are_done_in_any_order(opened: Any, backend: Any, url: str) -> None:
+    """Work that is finished out of order would be done again after a restart, or lost if the position were set to the last."""
+    async with opened(backend) as store:
+        topic = await filled(store)
+        subscription = await topic.subscribe(id="pool")
+        await seqs(subscription, 10)
+        await subscription.done_one([7, 3, 5])
+        await subscription.done_one(1, b"some")
+        assert (subscription.position, subscription.lag) == (1, 6)
+    async with opened(backend_for(url)) as store:
+        again = await store.topic("crash").subscribe(id="pool")
+        assert again.state == b"some"
+        assert await seqs(again, 6) == [2, 4, 6, 8, 9, 10]
+        await again.done_one([2, 6, 4])
+        assert again.position == 7
+        await again.done(9)
+        await again.done_one(10)
+        assert (again.position, again.lag) == (10, 0)
+
+
+async def test_numbers_that_will_never_be_read_hold_nothing_up(opened: Any, backend: Any) -> None:
+    """One erased value would keep the position, and with it the collector, behind for ever."""
+    async with opened(backend) as store:
+        topic = await filled(store)
+        await topic.erase([2, 5, 6])
+        subscription = await topic.subscribe()
+        await seqs(subscription, 9)
+        for seq in (10, 9, 8, 7, 4, 3, 1):
+            await subscription.done_one(seq)
+        assert (subscription.position, subscription.lag) == (10, 0)
+
+
+@pytest.mark.parametrize("fault", ["lost", "unanswered"])
+async def test_a_continuation_that_is_not_answered_is_written_once(opened: Any, fickle: Any, fault: str) -> None:
+    """A lost answer would look as if somebody else had come in this one's place, and end the subscriber."""
+    async with opened(fickle) as store:
+        topic = await filled(store)
+        subscription = await topic.subscribe(id="me")
+        await seqs(subscription, 10)
+        fickle.faults["update"] += [fault, fault]
+        await subscription.done(3, b"three")
+        assert (subscription.position, subscription.state) == (3, b"three")
+        fickle.faults["update"] += [fault]
+        await subscription.renew(60.0)
+        fickle.faults["update"] += [fault]
+        await subscription.done_one([5], b"five")
+        assert (subscription.lease, subscription.lag) == (60.0, 6)
+
+
+async def test_a_continuation_that_was_given_up_is_part_of_the_next(opened: Any, fickle: Any) -> None:
+    """After a time-out the subscriber would be fenced by its own late write, or go back behind it."""
+    async with opened(fickle) as store:
+        topic = await filled(store)
+        subscription = await topic.subscribe(id="me")
+        await seqs(subscription, 10)
+        fickle.faults["update"] += ["unanswered"] + ["lost"] * 1_000
+        with pytest.raises(StoreUnreachable):
+            await subscription.done(3, b"three", timeout=0.03)
+        fickle.faults.clear()
+        await subscription.done_one([5])
+        assert (subscription.position, subscription.state) == (3, b"three")
+        fickle.faults["update"] += ["hangs"]
+        hanging = asyncio.create_task(subscription.done(6, b"six"))
+        await asyncio.sleep(0.01)
+        hanging.cancel()
+        await asyncio.gather(hanging, return_exceptions=True)
+        fickle.faults["update"].clear()
+
+
+async def test_a_state_that_is_refused_is_not_kept_in_mind(opened: Any, fickle: Any) -> None:
+    """One state for which there was no room would make every later one fail."""
+    async with opened(fickle, state_bytes=100) as store:
+        topic = await filled(store)
+        subscription = await topic.subscribe(id="me")
+        await seqs(subscription, 10)
+        with pytest.raises(TooLarge, match="state_bytes"):
+            await subscription.done(3, bytes(101))
+        with pytest.raises(UsageError, match="bytes"):
+            await subscription.done(3, "text")
+        assert subscription.position == 0
+        refuse = [True]
+        update = fickle._backend.update
+
+        async def full(record: Any) -> Any:
+            if refuse:
+                raise StoreFull("fickle:", "no room")
+            return await update(record)
+
+        fickle._backend.update = full
+        with pytest.raises(StoreFull):
+            await subscription.done(3, b"three")
+        refuse.clear()
+        await subscription.done(2, b"two")
+        assert (subscription.position, subscription.state) == (2, b"two")
+
+
+async def test_too_many_single_values_are_refused(opened: Any, fickle: Any) -> None:
+    """A record that grows with every value would make each step slower than the one before."""
+    async with opened(fickle, marks=10) as store:
+        topic = await filled(store, 100)
+        subscription = await topic.subscribe()
+        await subscription.read_many(100, 20)
+        with pytest.raises(UsageError, match="ranges"):
+            await subscription.done_one(range(2, 100, 2))
+        await subscription.done_one(range(2, 22, 2))
+        await subscription.done(20)
+        assert subscription.position == 20
+
+
+# -- who holds it --------------------------------------------------------------------------------------------------------------
+
+
+async def test_only_the_newest_holder_goes_on(opened: Any, backend: Any, url: str) -> None:
+    """Two processes that both believe to be the dispatcher would both send the ambulance."""
+    async with opened(backend) as store, opened(backend_for(url)) as other:
+        topic = await filled(store, 100)
+        first = await topic.subscribe(id="dispatcher")
+        assert await seqs(first, 2) == [1, 2]
+        second = await other.topic("crash").subscribe(id="dispatcher")
+        with pytest.raises(Fenced, match="somebody else"):
+            await first.done(2)
+        for call in (first.done(2), first.done_one(2), first.renew(60), first.unsubscribe()):
+            with pytest.raises(Fenced):
+                await call
+        with pytest.raises(Fenced):
+            await first.read(20)
+        with pytest.raises(Fenced):
+            await anext(first)
+        assert (second.position, second.epoch) == (0, 2)
+        await second.done(2)
+
+
+async def test_a_reader_that_only_reads_hears_that_it_was_replaced(opened: Any, backend: Any) -> None:
+    """A holder that never says done would read on beside its successor for ever."""
+    async with opened(backend) as store:
+        topic = await filled(store, 3)
+        first = await topic.subscribe(id="dispatcher")
+        assert await seqs(first, 3) == [1, 2, 3]
+        waiting = asyncio.create_task(first.read(40))
+        await topic.subscribe(id="dispatcher")
+        with pytest.raises(Fenced):
+            await waiting
+        gone = await topic.subscribe(id="gone")
+        record = await store.backend.subscriber("crash", "gone")
+        await store.backend.unsubscribe(record)
+        with pytest.raises(Fenced, match="unsubscribed elsewhere"):
+            await seqs(gone, 4)
+
+
+async def test_of_many_who_come_back_at_once_one_is_left(opened: Any, backend: Any) -> None:
+    """A fleet that restarts together would leave the subscriber with nobody, or with two."""
+    async with opened(backend) as store:
+        topic = await filled(store)
+        all_of_them = await asyncio.gather(*(topic.subscribe(id="dispatcher") for _ in range(8)))
+        assert sorted(each.epoch for each in all_of_them) == list(range(1, 9))
+        outcomes = await asyncio.gather(*(each.done(5) for each in all_of_them), return_exceptions=True)
+        assert [isinstance(outcome, Fenced) for outcome in outcomes].count(False) == 1
+        assert store.stats()["fenced"] == 7
+
+
+@pytest.mark.parametrize("fault", ["lost", "unanswered"])
+async def test_coming_is_not_lost_with_an_answer(opened: Any, fickle: Any, fault: str) -> None:
+    """A subscriber that was made, and not told so, would be refused as its own double."""
+    async with opened(fickle) as store:
+        topic = await filled(store)
+        fickle.faults["subscribe"] += [fault]
+        subscription = await topic.subscribe(id="me")
+        assert await seqs(subscription, 1) == [1]
+        fickle.faults["update"] += [fault]
+        again = await topic.subscribe(id="me")
+        await again.done(1)
+
+
+async def test_a_subscriber_that_leaves_is_forgotten(opened: Any, backend: Any) -> None:
+    """Values would be kept for somebody who will never come back."""
+    async with opened(backend) as store:
+        topic = await filled(store)
+        subscription = await topic.subscribe(id="me")
+        await subscription.read(20)
+        await subscription.unsubscribe()
+        assert await topic.subscribers() == []
+        with pytest.raises(UsageError, match="unsubscribed"):
+            await subscription.done(1)
+        assert [item async for item in subscription] == []
+        async with await topic.subscribe(id="me") as again:
+            assert (again.epoch, again.position) == (1, 0)
+        assert [info.id for info in await topic.subscribers()] == ["me"], "closing is not leaving"
+        assert store.stats()["subscriptions"] == 0
+
+
+# -- gaps and leases -----------------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_collected_is_told(opened: Any, fickle: Any, hand: Any) -> None:
+    """A subscriber that was away for too long would never know that it missed something."""
+    async with opened(fickle, node_timeout_s=0.05) as store:
+        topic = await filled(store, 5)
+        short = await topic.subscribe(lease=10, id="short")
+        assert await seqs(short, 2) == [1, 2]
+        await short.close()
+        hand.move(11)
+        await topic.publish_many([b"6", b"7"])
+        collected = await store.collect()
+        assert collected["crash"].floor == 5
+        again = await topic.subscribe(id="short")
+        assert await seqs(again, 3) == [Gap(1, 5, "collected"), 6, 7]
+        assert await topic.at(3) == Gap(3, 3, "collected")
+        assert store.stats()["gaps"] == 1
+
+
+async def test_values_older_than_the_lease_are_skipped_exactly(opened: Any, fickle: Any, hand: Any) -> None:
+    """A warning about a crash of yesterday would be acted on today; or one that is still due would be dropped a moment early."""
+    async with opened(fickle) as store:
+        topic = store.topic("crash")
+        subscription = await topic.subscribe(lease=10)
+        await topic.publish(b"old")
+        hand.move(5)
+        await topic.publish(b"young")
+        hand.move(5)
+        assert await seqs(subscription, 1) == [1], "due to the last nanosecond"
+        await topic.publish(b"younger")
+        hand.move(5)
+        hand.moment += 1
+        assert await seqs(subscription, 1) == [3]
+        assert subscription.expired == 1
+        assert store.stats()["expired"] == 1
+
+
+async def test_a_lease_is_judged_when_the_value_is_delivered(opened: Any, fickle: Any, hand: Any) -> None:
+    """What was fresh when it was read ahead would be delivered long after it is of any use."""
+    async with opened(fickle) as store:
+        topic = await filled(store, 10)
+        subscription = await topic.subscribe(lease=10)
+        assert await seqs(subscription, 1) == [1]
+        assert subscription.prefetched == 9
+        hand.move(11)
+        await topic.publish(b"fresh")
+        assert await seqs(subscription, 1) == [11]
+        assert subscription.expired == 9
+        await subscription.done_one([1, 11])
+        assert subscription.position == 11, "what expired is not waited for"
+
+
+async def test_somebody_in_a_hurry_gets_what_is_there(opened: Any, fickle: Any) -> None:
+    """A reader that waits only for a moment would never be given what lies ready, because the store's time takes longer to ask for."""
+    time = fickle._backend.time
+
+    async def slow_time() -> Any:
+        await asyncio.sleep(0.02)
+        return await time()
+
+    async with opened(fickle) as store:  # which asks for the time with every read
+        topic = await filled(store)
+        subscription = await topic.subscribe()
+        await seqs(subscription, 1)
+        fickle._backend.time = slow_time
+        read: list[int] = []
+        while len(read) < 9:
+            with suppress(TimedOut):
+                read.append((await subscription.read(timeout=0.005)).seq)
+        assert read == list(range(2, 11))
+    async with opened(fickle, clock_s=0.001) as store:
+        subscription = await store.topic("crash").subscribe(lease=3600)
+        await seqs(subscription, 1)
+        await asyncio.sleep(0.01)
+        fickle.faults["time"] += ["hangs"] * 100
+        assert (await subscription.read(timeout=0)).seq == 2, "with an hour to go nobody need ask what time it is"
+
+
+async def test_renewing_a_lease_counts_at_once(opened: Any, fickle: Any, hand: Any) -> None:
+    """Somebody who asks for more time would lose what is due under the new lease."""
+    async with opened(fickle) as store:
+        topic = await filled(store, 3)
+        subscription = await topic.subscribe(lease=10, id="me")
+        await seqs(subscription, 1)
+        await subscription.renew(100)
+        hand.move(50)
+        assert await seqs(subscription, 2) == [2, 3]
+        again = await topic.subscribe(id="me")
+        assert again.lease == 100.0
+        assert (await topic.subscribe(lease=7.5, id="me")).lease == 7.5
+
+
+async def test_holes_are_told_exactly_and_once(opened: Any, backend: Any, url: str) -> None:
+    """What was marked done, and then removed, would be reported as lost; or a lost value passed over."""
+    async with opened(backend) as store:
+        topic = await filled(store)
+        subscription = await topic.subscribe(id="me")
+        await seqs(subscription, 10)
+        await subscription.done_one([3, 4, 8])
+        await subscription.close()
+        await store.collect()  # what the only subscriber has marked may go
+        await topic.erase([6])
+        again = await topic.subscribe(id="me")
+        assert await seqs(again, 7) == [1, 2, 5, Gap(6, 6, "removed"), 7, 9, 10]
+
+
+# -- the store is out of reach -------------------------------------------------------------------------------------------------
+
+
+async def test_reading_goes_on_when_the_store_does(opened: Any, fickle: Any) -> None:
+    """A short outage would end every subscription, or repeat or lose values around it."""
+    async with opened(fickle, prefetch_values=20) as store:
+        topic = await filled(store, 100)
+        subscription = await topic.subscribe()
+        read = await seqs(subscription, 1)
+        await asyncio.sleep(0.02)
+        fickle.down = True
+        read += await seqs(subscription, subscription.prefetched)
+        with pytest.raises(TimedOut, match="does not answer"):
+            await subscription.read(timeout=0.05)
+        assert store.stats()["trouble"]
+        assert int(str(store.stats()["unreachable"])) > 0
+        fickle.down = False
+        fickle.faults["take"] += ["lost", "lost"]
+        read += await seqs(subscription, 100 - len(read))
+        assert read == list(range(1, 101))
+        assert not store.stats()["trouble"]
+
+
+async def test_a_store_that_cannot_be_reached_is_an_error_within_the_time(opened: Any, fickle: Any) -> None:
+    """Whoever subscribes would hang."""
+    async with opened(fickle, timeout_s=0.1) as store:
+        topic = await filled(store)
+        subscription = await topic.subscribe()
+        fickle.down = True
+        with pytest.raises(StoreUnreachable):
+            await topic.subscribe()
+        with pytest.raises(StoreUnreachable):
+            await subscription.done(1)
+        with pytest.raises(StoreUnreachable):
+            await subscription.unsubscribe()
+        with pytest.raises(StoreUnreachable):
+            await subscription.renew(60)
+    fickle.down = True
+    with pytest.raises(StoreUnreachable):
+        async with opened(fickle, timeout_s=0.1):
+            pass
+
+
+# -- bad input and cancelling --------------------------------------------------------------------------------------------------
+
+
+async def test_what_makes_no_sense_is_refused(opened: Any, backend: Any) -> None:
+    """A lease of nonsense would keep values for ever, or for nobody; a wrong number would skip values that nobody has seen."""
+    async with opened(backend) as store:
+        topic = await filled(store)
+        subscription = await topic.subscribe()
+        refused: list[tuple[type[Exception], Any]] = [
+            *((InvalidOption, topic.subscribe(lease=lease)) for lease in (0, -1, float("nan"), float("inf"), 1e12, "long", True)),
+            *((InvalidOption, topic.subscribe(start=start)) for start in (-1, "first", 1.5, None, True)),
+            *((InvalidName, topic.subscribe(id=id)) for id in ("", " x", "x" * 129, 7)),
+            *((InvalidOption, subscription.renew(lease)) for lease in (0, float("nan"), None)),
+            *((InvalidOption, subscription.done(seq)) for seq in (-1, "1", 1.0, True, None)),
+            *((InvalidOption, subscription.done_one(seqs)) for seqs in (-1, ["1"], [True])),
+            *((InvalidOption, subscription.read_many(limit)) for limit in (0, -1, 1.5, True)),
+            (UsageError, subscription.done_one([11])),
+        ]
+        for kind, call in refused:
+            with pytest.raises(kind):
+                await call
+        with pytest.raises(InvalidOption):
+            subscription.batches(limit=0)
+        assert [info.id for info in await topic.subscribers()] == [subscription.id]
+        assert await seqs(subscription, 10) == list(range(1, 11))
+
+
+@pytest.mark.parametrize("call", ["publish", "publish_many", "erase", "register", "release", "subscribe", "subscribers", "info", "at"])
+async def test_cancelling_a_call_of_a_topic_leaves_it_whole(opened: Any, backend: Any, call: str) -> None:
+    """A program that times out would leave a topic that can no longer be written or read."""
+    arguments: dict[str, Any] = {"publish": (b"x",), "publish_many": ([b"x", b"y"],), "erase": ([1],), "at": (2,)}
+    async with opened(backend) as store:
+        topic = await filled(store)
+        for turns in range(12):
+            task = asyncio.create_task(getattr(topic, call)(*arguments.get(call, ())))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        ack = await topic.publish(b"last")
+        assert (await topic.at(ack.seq)).data == b"last"
+        info = await topic.info()
+        assert info.last == ack.seq
+        subscription = await topic.subscribe(start=10)
+        items = await seqs(subscription, ack.seq - 10)
+        assert items == list(range(11, ack.seq + 1))
+
+
+@pytest.mark.parametrize("call", ["done", "done_one", "renew", "unsubscribe", "read", "read_many"])
+async def test_cancelling_a_call_of_a_subscription_leaves_it_whole(opened: Any, backend: Any, call: str) -> None:
+    """A program that times out would find its subscription fenced by itself, or a value gone."""
+    arguments: dict[str, Any] = {"done": (1,), "done_one": (2,), "renew": (60,), "read": (5,), "read_many": (2, 5)}
+    async with opened(backend) as store:
+        topic = await filled(store, 40)
+        subscription = await topic.subscribe(id="me")
+        read = await seqs(subscription, 2)
+        for turns in range(8):
+            task = asyncio.create_task(getattr(subscription, call)(*arguments.get(call, ())))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            outcome = (await asyncio.gather(task, return_exceptions=True))[0]
+            if isinstance(outcome, list | Value):
+                read += [item.seq for item in ([outcome] if isinstance(outcome, Value) else outcome)]
+        if call == "unsubscribe":
+            subscription = await topic.subscribe(id="me")
+            assert (subscription.position, await seqs(subscription, 1)) == (0, [1])
+            return
+        read += await seqs(subscription, 40 - len(read))
+        assert read == list(range(1, 41))
+        await subscription.done(40, b"all")
+        assert (subscription.position, subscription.state, subscription.lag) == (40, b"all", 0)
