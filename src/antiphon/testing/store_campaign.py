@@ -124,7 +124,8 @@ async def _round(orders: list[Order], wanted: int, chance: Random, report: Repor
         until = report.killed + wanted
         while report.killed < until and any(worker.alive for worker in workers):
             await asyncio.sleep(_PAUSE_S * chance.random())
-            if servers is not None and (healing is None or healing.done()) and chance.random() < _SERVER_SHARE:
+            # A server is the first to go, and from then on now and then.
+            if servers is not None and (healing is None or (healing.done() and chance.random() < _SERVER_SHARE)):
                 healing = asyncio.ensure_future(_kill_a_server(servers, chance.randrange(len(servers.ports)), chance.random()))
                 report.kills["server"] = report.kills.get("server", 0) + 1
                 continue

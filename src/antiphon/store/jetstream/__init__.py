@@ -9,7 +9,8 @@
     PREFIX.t.<topic>.p.<name>       how far the own numbers of a publisher are
     PREFIX.t.<topic>.w.claim        somebody cannot get through: let it
     PREFIX.t.<topic>.c.sub.<id>     a subscriber
-    PREFIX.t.<topic>.c.floor        up to where values are collected
+    PREFIX.t.<topic>.c.floor        up to where values are collected; the gate
+    PREFIX.t.<topic>.c.look         a collector has looked at all subscribers
     PREFIX.r.<key…>, PREFIX.m.…     records, the clock and the ballast, in one further stream with one message per subject
     PREFIX.o.<topic>.<digest>.<n>   parts of states that are too large for a message
 

@@ -19,12 +19,12 @@ from antiphon.errors import BadStore, Conflict, StoreUnreachable, UnknownTopic
 from antiphon.store.jetstream import address as addresses
 from antiphon.store.jetstream.ballast import Ballast
 from antiphon.store.jetstream.clock import Clock
+from antiphon.store.jetstream.codec import label_of
 from antiphon.store.jetstream.collecting import Collecting
 from antiphon.store.jetstream.connection import Connection, Fault
 from antiphon.store.jetstream.faults import STREAM_UNKNOWN, Refusal, Unanswered
 from antiphon.store.jetstream.objects import Objects
 from antiphon.store.jetstream.publishing import BATCH_BYTES, BATCH_VALUES, Publishing, check
-from antiphon.store.jetstream.puller import count
 from antiphon.store.jetstream.reader import JetStreamReader
 from antiphon.store.jetstream.recording import Recording
 from antiphon.store.jetstream.stream import Stream
@@ -246,10 +246,11 @@ class JetStreamBackend:
         floor, _ = await topic.gate()
         state = await topic.state(topic.subjects.values(tail.options))
         values = sum((state.subjects or {}).values())
-        if values and floor.floor:
-            # Below the floor there may be values that stay only as marks.
-            border = (await topic.after(floor.floor, tail.options)).place
-            values = await count(topic, topic.subjects.values(tail.options), border)
+        if floor.floor:
+            # Of each publisher one value may be below the floor, which stays as a mark.
+            for subject in state.subjects or ():
+                oldest = await topic.next(subject, 1)
+                values -= oldest is not None and label_of(oldest.headers).seq <= floor.floor
         return TopicInfo(
             name=topic.topic,
             options=tail.options,

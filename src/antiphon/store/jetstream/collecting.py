@@ -1,8 +1,9 @@
 """Collecting: the floor first, on condition that nobody has subscribed meanwhile; then the values below it.
 
-The collector reads the gate, then the subscribers, then writes the gate anew if it is still the one it read. A subscriber made in between
-has passed through the gate, so the write fails and all is looked at again. One that changes in between does no harm: what it had let go
-before, it has let go. Killed after the floor was written, the collector has lost nothing: nobody reads below the floor, and the next one
+The collector reads the gate, then the subscribers, then writes the gate anew if it is still the one it read, and if nothing under `c.>` has
+changed since. A subscriber made in between has passed through the gate, so the write fails and all is looked at again. Where subscribers
+change all the time, so that it never comes to write, it does without the second condition: what a subscriber had let go a moment ago, it
+has let go. Killed after the floor was written, the collector has lost nothing: nobody reads below the floor, and the next one
 removes what is left. The newest value of every publisher stays in the stream, below the floor, because it says how far the numbers are.
 
 Costs one read of all subscribers, O(log n) questions per distinct lease, and one purge per publisher; marked values go one by one.
@@ -20,7 +21,6 @@ from antiphon.store.jetstream.clock import Clock
 from antiphon.store.jetstream.codec import Floor, encode, label_of, seat_of
 from antiphon.store.jetstream.faults import Mismatch, Unanswered
 from antiphon.store.jetstream.objects import Objects
-from antiphon.store.jetstream.puller import records_of
 from antiphon.store.jetstream.scanning import delete_all, labels
 from antiphon.store.jetstream.stream import ROLLUP, Condition, Message, Stored
 from antiphon.store.jetstream.subscribing import subscriber_of
@@ -28,6 +28,8 @@ from antiphon.store.jetstream.topic import TopicStream
 from antiphon.store.records import Collected, Moment, TopicOptions, Value
 
 _FIRST_PAUSE_S = 0.005
+_STRICT = 5
+"""So often it is tried with both conditions."""
 _HOLES = 10_000
 """Marked values that one collection removes at most; the next goes on."""
 
@@ -47,15 +49,18 @@ class Collecting:
     async def collect(self, topic: TopicStream, horizon: Moment) -> Collected:
         connection = topic.connection
         horizon = min(horizon, await self._clock.now())
-        deadline, pause_s = connection.deadline(), _FIRST_PAUSE_S
+        deadline, pause_s, failures = connection.deadline(), _FIRST_PAUSE_S, 0
         while True:
+            newest = await topic.newest(topic.subjects.control)
             before, gate = await topic.gate()
-            records = await records_of(topic, topic.subjects.subscribers)
+            records = await topic.records(topic.subjects.subscribers)
             options = await topic.options() or TopicOptions()
+            still = Condition(topic.subjects.control, newest.place if newest else 0) if failures < _STRICT else None
             try:
-                verdict = await self._decide(topic, horizon, before, gate, records, options)
+                verdict = await self._decide(topic, horizon, Verdict(before, gate, []), still, records, options)
                 break
             except Mismatch:
+                failures += 1
                 pause_s = await connection.pause(pause_s, deadline, "others subscribe or collect all the time")
             except Unanswered as unanswered:
                 pause_s = await connection.pause(pause_s, deadline, unanswered.why)
@@ -73,11 +78,18 @@ class Collecting:
         return Collected(floor, removed)
 
     async def _decide(
-        self, topic: TopicStream, horizon: Moment, before: Floor, gate: int, records: Sequence[Stored], options: TopicOptions
+        self,
+        topic: TopicStream,
+        horizon: Moment,
+        present: Verdict,
+        still: Condition | None,
+        records: Sequence[Stored],
+        options: TopicOptions,
     ) -> Verdict:
         """Writes the new floor, if it is another."""
         if options.mutable:
-            return Verdict(before, gate, [])
+            return present
+        before, gate = present.after, present.gate
         subscribers = [one for stored in records if (one := subscriber_of(topic.topic, stored)) is not None]
         last = await topic.last()
         seen: dict[int, Value | None] = {}
@@ -88,8 +100,12 @@ class Collecting:
         holes = [hole for low, high in free if high > floor for hole in done.missing(max(low, floor + 1), high)]
         after = Floor(floor, tuple((low, high) for low, high in before.holes if high > floor))
         if after != before or holes:
-            message = Message(topic.subjects.floor, encode(after), ROLLUP)
-            gate = await topic.write([message], Condition(topic.subjects.floor, gate), vital=True)
+            is_mine = Condition(topic.subjects.floor, gate)
+            messages = [Message(topic.subjects.floor, encode(after), ROLLUP + is_mine.headers())]
+            if still is not None:
+                # A message has one condition, so the second one needs a message of its own, which says nothing.
+                messages.insert(0, Message(topic.subjects.look, b"", ROLLUP + still.headers()))
+            gate = await topic.write(messages, vital=True)
         return Verdict(after, gate, holes)
 
     async def _has_leftovers(self, topic: TopicStream, floor: int, options: TopicOptions) -> bool:

@@ -13,6 +13,7 @@ from antiphon.errors import StoreFull
 
 _MISMATCHES = {10071, 10164}
 _LATER = {
+    10005,  # too few servers are there now for so many copies
     10007,  # no leader of the cluster is known here yet
     10008,  # JetStream is not available now: an election is under way
     10009,  # asked somebody who is not the leader any more

@@ -6,19 +6,19 @@ when whoever wrote it has certainly given up writing the record. The name has th
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Set
 from hashlib import sha256
 
 from antiphon.errors import BadStore
 from antiphon.store.jetstream.faults import Unanswered
-from antiphon.store.jetstream.puller import Puller
 from antiphon.store.jetstream.stream import Message, Stream
 from antiphon.store.jetstream.subjects import token
 from antiphon.store.records import SECOND, Moment
 
 GRACE: Moment = 3_600 * SECOND
-_PARTS_AT_ONCE = 100
+_PARTS_AT_ONCE = 16
 _PART_BYTES = 128 << 10
 
 
@@ -34,7 +34,7 @@ class Objects:
         deadline = connection.deadline()
         at = 0
         while at < len(parts):
-            # A part that was written twice, because its acknowledgement was lost, has the same number: the first one counts.
+            # A part that was written twice, because its acknowledgement was lost, has the same number: the newest counts.
             messages = [
                 Message(f"{self._prefix}.o.{name}.{number}", part) for number, part in enumerate(parts[at : at + _PARTS_AT_ONCE], at)
             ]
@@ -48,20 +48,14 @@ class Objects:
     async def get(self, name: str) -> bytes | None:
         """None when it is not there any more."""
         digest, size, _ = name.rpartition(".")[2].split("-")
-        parts: dict[int, bytes] = {}
-        puller = Puller(self._stream, [f"{self._prefix}.o.{name}.*"])
-        missing = -(-int(size) // _PART_BYTES)
-        try:
-            while missing and (batch := await puller.pull(_PARTS_AT_ONCE, 0)):
-                for subject, _, part, _ in batch:
-                    number = int(subject.rpartition(b".")[2])
-                    missing -= number not in parts
-                    parts[number] = part
-        finally:
-            await puller.close()
-        if missing:
-            return None
-        data = b"".join(parts[number] for number in sorted(parts))
+        parts: list[bytes] = []
+        for at in range(0, -(-int(size) // _PART_BYTES), _PARTS_AT_ONCE):
+            numbers = range(at, min(at + _PARTS_AT_ONCE, -(-int(size) // _PART_BYTES)))
+            found = await asyncio.gather(*(self._stream.newest(f"{self._prefix}.o.{name}.{number}") for number in numbers))
+            if None in found:
+                return None
+            parts += [part.data for part in found if part]
+        data = b"".join(parts)
         if sha256(data).hexdigest() != digest:
             raise BadStore(self._stream.connection.url, f"the state {name} is damaged")
         return data

@@ -4,6 +4,9 @@ The consumer is ephemeral and acknowledges nothing: where we are is known here a
 while, a message is missing between two, a pull was given up half-way) another one is made that begins behind the last message that was
 handed on. A pull waits on the server for its first message, so nobody polls.
 
+In a cluster the consumer may be on a server that is a moment behind: it delivers everything in order, but that it has nothing does not mean
+that there is nothing. Whoever must know asks the stream's leader.
+
 Keeps what one pull brought: at most `limit` messages and `PULL_BYTES` (or one message, if that is larger).
 """
 
@@ -21,7 +24,7 @@ from antiphon.errors import StoreUnreachable
 from antiphon.store.jetstream import client as nats_client
 from antiphon.store.jetstream.connection import Fault
 from antiphon.store.jetstream.faults import Unanswered
-from antiphon.store.jetstream.stream import Stored, Stream
+from antiphon.store.jetstream.stream import Stream
 from antiphon.store.records import SECOND
 
 if TYPE_CHECKING:
@@ -36,7 +39,6 @@ _GRACE_S = 2.0
 _MESSAGE_BYTES = 64 << 10
 """What headers and subject of one message may add."""
 _FIRST_PAUSE_S = 0.02
-_RECORDS = 1_000
 _NOTHING_THERE = (b"NATS/1.0 404", b"NATS/1.0 408")
 _HEARTBEAT = b"NATS/1.0 100"
 
@@ -100,8 +102,7 @@ class _Consumer:
         self._status = b""
         self._woken: asyncio.Future[None] | None = None
 
-    async def make(self, subjects: Sequence[str], start: int, headers_only: bool) -> int:
-        """Returns how many messages there are for it."""
+    async def make(self, subjects: Sequence[str], start: int, headers_only: bool) -> None:
         client = self._connection.client
         self._inbox = client.new_inbox()
         self._subscription = await nats_client.listen(client, f"{self._inbox}.*", self._deliver)
@@ -119,9 +120,7 @@ class _Consumer:
         else:
             config["filter_subjects"] = subjects
         body = {"stream_name": self._stream.name, "config": config}
-        made = await self._connection.ask(f"CONSUMER.CREATE.{self._stream.name}", body, _Made)
-        self.name = made.name
-        return made.num_pending
+        self.name = (await self._connection.ask(f"CONSUMER.CREATE.{self._stream.name}", body, _Made)).name
 
     async def pull(self, limit: int, wait_s: float) -> list[Delivery]:
         connection = self._connection
@@ -184,7 +183,6 @@ class _Consumer:
 class _Made(Struct):
     error: Fault | None = None
     name: str = ""
-    num_pending: int = 0
 
 
 def _facts(delivery: Delivery) -> list[bytes]:
@@ -194,29 +192,3 @@ def _facts(delivery: Delivery) -> list[bytes]:
 
 def place_of(delivery: Delivery) -> int:
     return int(_facts(delivery)[0])
-
-
-async def records_of(stream: Stream, subjects: str) -> list[Stored]:
-    """The records of all these subjects, each of which has one message. One that changes meanwhile is there once, old or new."""
-    puller = Puller(stream, [subjects])
-    found: dict[bytes, Stored] = {}
-    try:
-        while batch := await puller.pull(_RECORDS, 0):
-            for delivery in batch:
-                subject, _, data, headers = delivery
-                place, _, stamp, behind = _facts(delivery)
-                found[subject] = Stored(subject.decode(), int(place), int(stamp), data, headers)
-            if behind == b"0":
-                break
-    finally:
-        await puller.close()
-    return list(found.values())
-
-
-async def count(stream: Stream, subject: str, start: int) -> int:
-    """How many messages of the subject are at this place or behind it."""
-    consumer = _Consumer(stream)
-    try:
-        return await consumer.make([subject], start, headers_only=True)
-    finally:
-        consumer.abandon()

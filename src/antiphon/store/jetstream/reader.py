@@ -5,8 +5,8 @@ when reading begins and whenever something is missing: it is written before valu
 chunk is empty is asked of the stream's leader: a consumer on another server of a cluster may be a moment behind what was acknowledged.
 
 The newest number is the value's own when nothing is behind it, else it is counted with what the consumer says is behind: where
-values have been erased behind it, it may be a little low until they have been passed. One round trip per chunk that has values, and two
-more for an empty one.
+values have been erased behind it, it may be a little low until they have been passed. One round trip per chunk that has values, and one
+more, with three questions, for an empty one.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 from antiphon.errors import Conflict
 from antiphon.store.jetstream.clock import Clock
 from antiphon.store.jetstream.faults import Mismatch, Unanswered
-from antiphon.store.jetstream.puller import Puller, records_of
+from antiphon.store.jetstream.puller import Puller
 from antiphon.store.jetstream.stream import Condition, Message, Stored, Stream
 from antiphon.store.jetstream.subjects import name_of, token
 from antiphon.store.records import SECOND, Moment, Record
@@ -39,7 +39,7 @@ class Recording:
     async def records(self, prefix: str) -> list[Record]:
         path, found, gone = prefix.rpartition("/")[0], [], []
         below = f"{self._subject(path)}.>" if "/" in prefix else f"{self._prefix}.>"
-        for stored in await records_of(self._stream, below):
+        for stored in await self._stream.records(below):
             if _is_gone(stored):
                 gone.append(stored)
             elif (key := self._key(stored.subject)).startswith(prefix):

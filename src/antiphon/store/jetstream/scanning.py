@@ -11,6 +11,8 @@ from antiphon.store.jetstream.topic import TopicStream
 from antiphon.store.records import TopicOptions
 
 _SCAN = 1_000
+_BEHIND_S = 1.0
+"""How long one waits for a consumer that is behind the leader, before one looks again."""
 _DELETES = 32
 """Deletions under way at once."""
 
@@ -31,16 +33,22 @@ async def labels(topic: TopicStream, low: int, high: int, options: TopicOptions,
     found = await topic.after(low - 1, options)
     puller = Puller(topic, [subject], found.place, headers_only=True)
     there: list[tuple[Label, int]] = []
+    wait_s = 0.0
     try:
-        while batch := await puller.pull(min(_SCAN, high - low + 1), 0):
+        while True:
+            batch = await puller.pull(min(_SCAN, high - low + 1), wait_s)
             for delivery in batch:
                 label = label_of(delivery[3])
                 if label.seq > high:
                     return there
                 there.append((label, place_of(delivery)))
+            if not batch:
+                due = await topic.next(subject, puller.next)
+                if due is None or label_of(due.headers).seq > high:
+                    return there
+                wait_s = _BEHIND_S
     finally:
         await puller.close()
-    return there
 
 
 async def delete_all(topic: TopicStream, places: Sequence[int], *, overwrite: bool) -> int:

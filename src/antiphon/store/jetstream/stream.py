@@ -7,6 +7,7 @@ looks whether it happened. A read costs one question; a write one message per en
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
@@ -18,11 +19,13 @@ from msgspec import Struct
 from antiphon.errors import StoreFull, TooLarge
 from antiphon.store.jetstream.client import frame
 from antiphon.store.jetstream.connection import Connection, Fault, Nothing
-from antiphon.store.jetstream.faults import MESSAGE_UNKNOWN, STREAM_EXISTS, Refusal
+from antiphon.store.jetstream.faults import MESSAGE_UNKNOWN, STREAM_EXISTS, STREAM_UNKNOWN, Refusal
 from antiphon.store.jetstream.moments import parse_moment
 from antiphon.store.records import Moment
 
 BATCH_MESSAGES = 1_000
+_QUESTIONS = 64
+"""Questions under way at once."""
 _HEADER_BYTES = 4 << 10
 """What the headers of a message may take."""
 ROLLUP = "Nats-Rollup: sub\r\n"
@@ -93,10 +96,27 @@ class Stream:
                 answer.state.subjects = counts
                 return answer.state
 
+    async def records(self, subjects: str) -> list[Stored]:
+        """The newest message of each of these subjects. Also this is the leader's word: a consumer on another server of a cluster may be
+        behind, and whoever counts the subscribers there would not know of the one that has just been acknowledged."""
+        names = sorted((await self.state(subjects)).subjects or ())
+        found: list[Stored] = []
+        for at in range(0, len(names), _QUESTIONS):
+            answers = await asyncio.gather(*(self.newest(name) for name in names[at : at + _QUESTIONS]))
+            found += [stored for stored in answers if stored is not None]
+        return found
+
     # --- writing ---------------------------------------------------------------------------------------------------------------
 
     async def create(self, config: Mapping[str, object]) -> None:
         """Makes the stream unless it is there, whatever its configuration."""
+        try:
+            # Looked for first: while a server of a cluster is away, making a stream is refused even if it is there.
+            await self.state()
+            return
+        except Refusal as refusal:
+            if refusal.code != STREAM_UNKNOWN:
+                raise
         try:
             await self.connection.ask(f"STREAM.CREATE.{self.name}", {"name": self.name, **config}, Nothing)
         except Refusal as refusal:

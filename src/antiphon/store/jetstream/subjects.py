@@ -30,7 +30,21 @@ def name_of(token: str) -> str:
 class TopicSubjects:
     """Where everything of one topic is."""
 
-    __slots__ = ("all", "base", "claim", "floor", "holder", "keyed", "shared", "stream", "subscribers", "value", "written")
+    __slots__ = (
+        "all",
+        "base",
+        "claim",
+        "control",
+        "floor",
+        "holder",
+        "keyed",
+        "look",
+        "shared",
+        "stream",
+        "subscribers",
+        "value",
+        "written",
+    )
 
     def __init__(self, prefix: str, topic: str) -> None:
         self.stream = f"{prefix}-t-{token(topic)}"
@@ -43,7 +57,9 @@ class TopicSubjects:
         self.keyed = f"{self.base}.k.*"
         self.holder = f"{self.base}.w.pub"
         self.claim = f"{self.base}.w.claim"
+        self.control = f"{self.base}.c.>"
         self.floor = f"{self.base}.c.floor"
+        self.look = f"{self.base}.c.look"
         self.subscribers = f"{self.base}.c.sub.*"
 
     def values_of(self, publisher: str) -> str:

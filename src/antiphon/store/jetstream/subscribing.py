@@ -14,7 +14,6 @@ from antiphon.store.jetstream.codec import Seat, encode, encode_seat, seat_of
 from antiphon.store.jetstream.connection import Connection
 from antiphon.store.jetstream.faults import STREAM_UNKNOWN, Mismatch, Refusal, Unanswered
 from antiphon.store.jetstream.objects import Objects
-from antiphon.store.jetstream.puller import records_of
 from antiphon.store.jetstream.stream import ROLLUP, Condition, Message, Stored
 from antiphon.store.jetstream.subjects import name_of
 from antiphon.store.jetstream.topic import TopicStream
@@ -74,7 +73,7 @@ class Subscribing:
 
     async def subscribers(self, topic: TopicStream) -> list[Subscriber]:
         found = []
-        for stored in await records_of(topic, topic.subjects.subscribers):
+        for stored in await topic.records(topic.subjects.subscribers):
             if (one := await self._read(topic, stored)) is not None:
                 found.append(one)
         return sorted(found, key=lambda one: one.id)

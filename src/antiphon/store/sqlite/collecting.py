@@ -102,10 +102,9 @@ def _remove(transaction: Transaction, topic: int, free: Ranges) -> int:
             size += sum(length for _, length in rows)
             if low > 1:
                 within = transaction.execute("SELECT id FROM batch WHERE id BETWEEN ? AND ?", (begin, rows[-1][0])).fetchall()
-                forget_empty_batches(transaction, topic, (batch for (batch,) in within))
+                forget_empty_batches(transaction, (batch for (batch,) in within))
     if removed:
         _forget_batches(transaction, base)
-        transaction.batches.pop(topic, None)
         transaction.execute("UPDATE topic SET count = count - ?, size = size - ? WHERE id = ?", (removed, size, topic))
     return removed
 

@@ -6,6 +6,7 @@ only a few times. Publishing costs O(entries · log values), the same at the end
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -27,18 +28,26 @@ class Batch(NamedTuple):
     datas: Sequence[bytes]
     keys: Sequence[str] | None
     """None: all keys are empty."""
+    lengths: Sequence[int]
     size: int
     largest: int
 
 
 def columns(entries: Sequence[Entry]) -> Batch:
     if not entries:
-        return Batch((), None, 0, 0)
+        return Batch((), None, (), 0, 0)
     datas: Sequence[bytes]
     datas, keys = zip(*entries, strict=True)
     if set(map(type, datas)) != {bytes}:
         datas = [bytes(memoryview(data)) for data in datas]
-    return Batch(datas, keys if any(keys) else None, sum(map(len, datas)), max(map(len, datas)))
+    lengths = list(map(len, datas))
+    return Batch(datas, keys if any(keys) else None, lengths, sum(lengths), max(lengths))
+
+
+def packed_lengths(lengths: Sequence[int]) -> bytes:
+    """Four bytes for each value, or for all of them where they are the same."""
+    shown = lengths[:1] if min(lengths) == max(lengths) else lengths
+    return struct.pack(f"<{len(shown)}I", *shown)
 
 
 class Held(NamedTuple):
@@ -104,7 +113,7 @@ def publish(transaction: Transaction, url: str, grant: Grant, first: int, batch:
 def _append(transaction: Transaction, url: str, here: Held, number: int, batch: Batch, before: int) -> None:
     datas, keys = batch.datas[before:], batch.keys and batch.keys[before:]
     count, begin = len(datas), here.last + 1
-    last, size = here.last + count, batch.size if not before else sum(map(len, datas))
+    last, size = here.last + count, sum(batch.lengths[before:])
     if last >= NUMBER_LIMIT:
         raise StoreFull(url, f"the topic has used up its {NUMBER_LIMIT:,} numbers")
     gone = 0
@@ -115,10 +124,10 @@ def _append(transaction: Transaction, url: str, here: Held, number: int, batch: 
         gone, size = count - len(kept), sum(len(datas[at]) for at in kept)
     else:
         _insert(transaction, here, begin, datas, keys)
-    if transaction.batches.get(here.topic) != here.publisher:
-        row = ((here.topic << NUMBER_BITS) + begin, transaction.now, here.publisher)
-        transaction.execute("INSERT INTO batch VALUES (?, ?, ?)", row)
-        transaction.batches[here.topic] = here.publisher
+    transaction.execute(
+        "INSERT INTO batch VALUES (?, ?, ?, ?)",
+        ((here.topic << NUMBER_BITS) + begin, transaction.now, here.publisher, packed_lengths(batch.lengths[before:])),
+    )
     transaction.execute(
         "UPDATE topic SET last = ?, count = count + ?, size = size + ?, largest = max(largest, ?), keyed = max(keyed, ?) WHERE id = ?",
         (last, count - gone, size, batch.largest, keys is not None, here.topic),
@@ -184,7 +193,7 @@ def _drop(transaction: Transaction, topic: int, numbers: Sequence[int], only_of:
         transaction.executemany(
             "DELETE FROM newest WHERE topic = ? AND key = ? AND seq = ?", [(topic, row[1], row[0] - base) for row in gone]
         )
-        forget_empty_batches(transaction, topic, {row[3] for row in gone})
+        forget_empty_batches(transaction, {row[3] for row in gone})
         removed += len(gone)
         size += sum(row[2] for row in gone)
     if removed:
@@ -192,14 +201,13 @@ def _drop(transaction: Transaction, topic: int, numbers: Sequence[int], only_of:
     return removed
 
 
-def forget_empty_batches(transaction: Transaction, topic: int, batches: Iterable[int]) -> None:
+def forget_empty_batches(transaction: Transaction, batches: Iterable[int]) -> None:
     """Otherwise a mutable topic, whose floor never rises, would keep a row for every publish there ever was."""
     transaction.executemany(
         "DELETE FROM batch WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM value WHERE value.id >= ?1 AND value.id <"
         " coalesce((SELECT min(id) FROM batch AS next WHERE next.id > ?1), ?1 + ?2))",
         [(batch, NUMBER_LIMIT) for batch in batches],
     )
-    transaction.batches.pop(topic, None)
 
 
 def held(transaction: Transaction, grant: Grant) -> Held:

@@ -5,8 +5,8 @@
     publisher   a row per publisher of a topic, with the newest of its own numbers and where that is
     stretch     where a publisher's own numbers lie: a row wherever they do not simply go on, none for a publisher that has the topic alone
     value       a row per value, in one b-tree in the order of (topic, number): its id is `topic << 40 | number`
-    batch       a row per batch, with the id of its first value: when and by whom this and the following values were published. A value
-                has no time of its own: reading a page would cost a quarter more
+    batch       a row per batch, with the id of its first value: when and by whom this and the following values were published, and how
+                long they are, so that a page of values can be read as one piece (`reading.py`)
     newest      of mutable topics only: which value is the newest of a key
     subscriber  the continuations; `state` is the last column, so that whoever does not ask for it does not read it
     record      small things that change by compare-and-set
@@ -51,7 +51,7 @@ CREATE TABLE publisher (id INTEGER PRIMARY KEY, topic INTEGER NOT NULL, name TEX
 CREATE TABLE stretch (publisher INTEGER NOT NULL, number INTEGER NOT NULL, seq INTEGER NOT NULL,
     PRIMARY KEY (publisher, number)) WITHOUT ROWID;
 CREATE TABLE value (id INTEGER PRIMARY KEY, key TEXT NOT NULL, data BLOB NOT NULL);
-CREATE TABLE batch (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, publisher INTEGER NOT NULL);
+CREATE TABLE batch (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, publisher INTEGER NOT NULL, lengths BLOB NOT NULL);
 CREATE TABLE newest (topic INTEGER NOT NULL, key TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (topic, key)) WITHOUT ROWID;
 CREATE TABLE subscriber (number INTEGER PRIMARY KEY, topic INTEGER NOT NULL, id TEXT NOT NULL, lease INTEGER NOT NULL,
     position INTEGER NOT NULL, epoch INTEGER NOT NULL, revision INTEGER NOT NULL, marks BLOB NOT NULL, state BLOB NOT NULL,

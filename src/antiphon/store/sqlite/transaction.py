@@ -24,7 +24,7 @@ Work = Callable[["Transaction"], T]
 
 
 class Transaction:
-    __slots__ = ("_revision", "batches", "channels", "connection", "execute", "executemany", "now")
+    __slots__ = ("_revision", "channels", "connection", "execute", "executemany", "now")
 
     def __init__(self, connection: sqlite3.Connection, clock: BootClock, busy_s: float) -> None:
         """Begins; waits for the transactions of others at most `busy_s`."""
@@ -35,9 +35,6 @@ class Transaction:
         self.now, self._revision = advance(connection, clock)
         self.channels: set[Channel] = set()
         """Whoever waits on one of these looks again after the commit."""
-        self.batches: dict[int, int] = {}
-        """By topic, the publisher of its newest batch, if that was written in this transaction: what the same publisher writes next has
-        the same time and belongs to the same batch."""
 
     def next_revision(self) -> int:
         self._revision += 1

@@ -154,7 +154,6 @@ class Writer:
         except Exception as error:
             if not connection.in_transaction:  # SQLite has undone everything: there is no room, or the disk fails
                 raise
-            transaction.batches.clear()  # those of this job are gone
             connection.execute("ROLLBACK TO job")
             connection.execute("RELEASE job")
             return told(error, self._address.url)
