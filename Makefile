@@ -36,7 +36,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup ## Run the demo (twenty seconds) and write antiphon-demo/report.html
 	@$(BIN)/antiphon demo
 
-test: lint ## Lint, check types and run every test (six to eight minutes)
+test: lint ## Lint, check types and run every test (ten to fourteen minutes)
 	$(BIN)/python -m pytest -n auto
 
 lint: setup ## Lint and check types
