@@ -3,7 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-EXTRAS := cli,apps,security,nats,dev
+EXTRAS := cli,apps,security,nats,trace,spark,dev
 
 SWARM_SEEDS ?= 0:10000
 SWARM_FILE ?= .swarm/campaign.jsonl
@@ -28,8 +28,9 @@ $(STAMP): pyproject.toml constraints.txt
 		fi; \
 		"$$python" -m venv --clear $(VENV); \
 	fi
-	@echo "installing Antiphon into $(VENV) (half a minute)"
+	@echo "installing Antiphon into $(VENV) (a minute)"
 	@$(BIN)/python -m pip install --quiet --quiet --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@$(find_java)
 	@touch $@
 	@echo "ready: $(BIN)/antiphon is the command"
 
@@ -71,5 +72,20 @@ for candidate in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; 
 done; \
 if [ -z "$$python" ]; then \
 	echo "Antiphon needs Python 3.11 or newer and found none: install one, or name it with make PYTHON=/path/to/python3" >&2; exit 1; \
+fi
+endef
+
+# Spark runs on Java 17 or newer: the one that is there, else Debian's or Ubuntu's where we may install it, else a sentence. Nothing else needs it.
+define find_java
+if ! { [ -x "$$JAVA_HOME/bin/java" ] || command -v java >/dev/null 2>&1; }; then \
+	as_root=""; [ "$$(id -u)" = 0 ] || as_root="sudo -n"; \
+	if command -v apt-get >/dev/null 2>&1 && $$as_root true 2>/dev/null; then \
+		echo "installing Java for Spark"; \
+		$$as_root apt-get install -y -qq openjdk-17-jre-headless >/dev/null 2>&1 \
+		|| { $$as_root apt-get update -qq && $$as_root apt-get install -y -qq openjdk-17-jre-headless; } >/dev/null 2>&1 \
+		|| $$as_root apt-get install -y -qq default-jre-headless >/dev/null 2>&1 || true; \
+	fi; \
+	command -v java >/dev/null 2>&1 \
+	|| echo "the pipeline needs Java 17 and found none: install it (Debian and Ubuntu: sudo apt install openjdk-17-jre-headless); all else works without"; \
 fi
 endef

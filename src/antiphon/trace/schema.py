@@ -1,0 +1,98 @@
+"""The trace: what happened at each node, as rows that a table can hold. This module is the whole schema; everything else follows it.
+
+A **run** is one undertaking: everything that was started together. A **writer** is one recording process or object within it: a node, or a
+node of a simulated world. A row is one event of one batch: a range of messages, never a single message where a range will do.
+
+What holds for every trace:
+
+- A writer numbers its rows 0, 1, 2, … (`index`), so a lost file shows. Its first row is `open`, its last `close`; without `close` it
+  crashed, was cut off, or still runs. The order of its rows is happened-before order.
+- Files are complete or absent: written under another name and renamed. They are named `RUN/WRITER-NUMBER.parquet`.
+- Three clocks. `at`: monotonic, nanoseconds; exact between nodes of one machine. `wall`: nanoseconds since 1970, as the machine believes.
+  `hlc`: a hybrid logical clock, nanoseconds in the upper 48 bits (of 65,536 ns) and a counter in the lower 16: what happened before has
+  the smaller one, whatever the wall clocks say.
+- A column that means nothing for a kind is null (numbers: 0). Unknown kinds and columns of later versions are left alone.
+
+| kind | of | says |
+|---|---|---|
+| `open` | writer | recording begins; `note` is JSON: version of Antiphon, host, process, clock |
+| `close` | writer | recording ends in order |
+| `group` | member | this member is in the group from here on; `note` is JSON: the group's options, its name |
+| `send` | member | messages `first … last` were accepted from the application in `view`; `names`, `checks`, `amount` (bytes) |
+| `receive` | member | messages `first … last` of `sender` came for the first time |
+| `hold` | member | messages `first … last` of `sender` cannot be delivered yet; `names`: what they wait for |
+| `deliver` | member | messages `first … last` of `sender` were delivered, as the member's `position + 0 … last - first`; `checks`; \
+                      `note` is `orphaned` or `recovered` where it is no ordinary delivery |
+| `view` | member | `view` was installed: `members`, in its order; `note` is JSON: coordinator, previous view, sides of a merge |
+| `stable` | member | `names`: up to which number every member is known to have each sender's messages; sparse |
+| `gap` | member | messages `first … last` of `sender` will never be delivered here: the member was told |
+| `settled` | member | the member has caught up in `view`, or (`note` = `stable`) everybody has |
+| `leave` | member | the member is out of the group; `note`: why; `amount`: accepted messages that may have reached nobody |
+| `drop` | member | `amount` frames or messages were dropped since the last such row; `note`: the reason |
+| `repair` | member | `amount` frames were asked for (`note` = `asked`) or sent again (`sent`) since the last such row |
+| `queue` | member | `amount` messages wait: `note` says where (`held`, `inbox`, `unstable`, `outbox`) |
+| `publish` | store | `first … last` of the topic `group` by publisher `sender`, acknowledged; `checks`; `position`: its own first number |
+| `read` | store | subscriber `member` got `first … last` of the topic `group`, epoch in `view`; `note` = `gap`: was told they are gone |
+| `done` | store | subscriber `member` is done up to `last`; epoch in `view` |
+| `collect` | store | the topic's floor is `last` |
+| `crash` | world | the simulator stopped this writer here, without a word |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow
+
+VERSION = 1
+"""Kept in the file's metadata as `antiphon.trace`. Readers take every version up to this one."""
+
+KINDS = (
+    *("open", "close", "group", "send", "receive", "hold", "deliver", "view", "stable", "gap", "settled", "leave", "drop", "repair"),
+    *("queue", "publish", "read", "done", "collect", "crash"),
+)
+
+COLUMNS = (
+    ("run", "string"),
+    ("writer", "string"),
+    ("index", "int64"),
+    ("kind", "string"),
+    ("at", "int64"),
+    ("wall", "int64"),
+    ("hlc", "int64"),
+    ("group", "string"),
+    ("member", "string"),
+    ("view", "int64"),
+    ("sender", "string"),
+    ("first", "int64"),
+    ("last", "int64"),
+    ("position", "int64"),
+    ("amount", "int64"),
+    ("members", "list<string>"),
+    ("names", "list<struct<seqno: int64, sender: string, number: int64>>"),
+    ("checks", "list<int64>"),
+    ("note", "string"),
+)
+"""`names` of a `send`: message `seqno` names message (`sender`, `number`), the one it answers first. Of a `hold`, a `stable`: `seqno` is 0.
+`checks` are CRC-32 of payloads: of a `send` one per message; of a `deliver` either one per message or only that of the last message: they
+are those of the end of the range."""
+
+METADATA_KEY = b"antiphon.trace"
+
+
+def arrow_schema() -> pyarrow.Schema:
+    """The same for pyarrow, strings as dictionaries where they repeat."""
+    import pyarrow as pa
+
+    word = pa.dictionary(pa.int32(), pa.string())
+    name = pa.struct([("seqno", pa.int64()), ("sender", pa.string()), ("number", pa.int64())])
+    types = {
+        "string": word,
+        "int64": pa.int64(),
+        "list<string>": pa.list_(pa.string()),
+        "list<int64>": pa.list_(pa.int64()),
+        "list<struct<seqno: int64, sender: string, number: int64>>": pa.list_(name),
+    }
+    fields = [pa.field(column, pa.string() if column == "note" else types[kind]) for column, kind in COLUMNS]
+    return pa.schema(fields, metadata={METADATA_KEY: str(VERSION).encode()})
