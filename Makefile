@@ -34,10 +34,10 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 	@echo "ready: $(BIN)/antiphon is the command"
 
-demo: setup ## Run the demo (twenty seconds) and write antiphon-demo/report.html
+demo: setup ## Run the demo (a minute or two) and write antiphon-demo/report.html and proof.html
 	@$(BIN)/antiphon demo
 
-test: lint ## Lint, check types and run every test (ten to fourteen minutes)
+test: lint ## Lint, check types and run every test (fifteen to twenty minutes)
 	$(BIN)/python -m pytest -n auto
 
 lint: setup ## Lint and check types

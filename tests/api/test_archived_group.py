@@ -6,11 +6,13 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
 
+import antiphon.sync
 from antiphon.api import Group, MessageBatch, Node, ViewChange
 from antiphon.api.archived_group import ArchivedGroup
 from antiphon.errors import StoreUnreachable
@@ -503,3 +505,13 @@ def test_values_that_are_none_of_an_archive_are_passed_over() -> None:
         task.cancel()
 
     alone(story)
+
+
+def test_without_async(tmp_path: Path) -> None:
+    """Programs with threads could not read what was said before they came."""
+    with antiphon.sync.Node("ana", transport="memory", store=f"memory:{tmp_path}") as ana:
+        trip = ana.create("trip", history_in="store")
+        assert isinstance(trip, antiphon.sync.ArchivedGroup)
+        trip.send_many([b"%d" % number for number in range(1_500)])
+        assert trip.flush_archive(timeout=60.0)
+        assert [message.data for message in trip.archived()] == [b"%d" % number for number in range(1_500)]

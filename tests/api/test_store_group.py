@@ -21,6 +21,7 @@ from antiphon.model.options import Settings
 from antiphon.store.memory import MemoryBackend
 from antiphon.store.settings import StoreSettings
 from antiphon.store.store import Store
+from antiphon.sync.store_group import StoreGroup
 
 
 class Way:
@@ -293,6 +294,23 @@ def test_a_store_out_of_reach_and_an_outbox(field: Any) -> None:
     field(story)
 
 
+def test_nodes_of_one_name_are_two_members(field: Any) -> None:
+    """Whoever came first would not be able to say a word any more, because somebody else is called like it."""
+
+    async def story(place: Field) -> None:
+        first, second = await place.node("ana"), await place.node("ana")
+        here = await first.create("root", on="store")
+        await here.send(b"one")
+        there = await second.join("root", on="store")
+        await here.send(b"two")
+        await there.send(b"three")
+        await here.send(b"four")
+        assert await take(here, 4) == await take(there, 4) == [b"one", b"two", b"three", b"four"]
+        assert len({here.me, there.me}) == 2
+
+    field(story)
+
+
 def test_leaving_says_what_is_still_in_the_outbox(field: Any) -> None:
     """Who leaves while the store is away would believe that everybody has its last words."""
 
@@ -405,4 +423,9 @@ def test_without_async(tmp_path: Path) -> None:
         here.send(b"hello")
         there = ben.join("root", on="store")
         assert there.receive(timeout=60).data == b"hello" == here.receive(timeout=60).data
+        assert isinstance(there, StoreGroup)
+        there.send_many([b"%d" % number for number in range(2_000)])
+        past = there.archived()
+        assert [message.data for message in past] == [b"hello", *(b"%d" % number for number in range(2_000))]
+        assert next(past, None) is None
         assert there.leave() == 0

@@ -14,13 +14,17 @@ from msgspec import Struct
 import antiphon.sync
 from antiphon.api import group as api_group
 from antiphon.api import message as api_message
+from antiphon.api.archived_group import ArchivedGroup as ApiArchivedGroup
 from antiphon.api.node import Node as ApiNode
+from antiphon.api.store_group import StoreGroup as ApiStoreGroup
 from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, TimedOut, TooLarge, UnknownParent, UsageError
 from antiphon.model.ids import MessageId, name_of
 from antiphon.runtime.node import Node as AsyncNode
+from antiphon.sync.archived_group import ArchivedGroup as SyncArchivedGroup
 from antiphon.sync.group import Group as SyncGroup
 from antiphon.sync.letter import Letter as SyncLetter
 from antiphon.sync.node import Node as SyncNode
+from antiphon.sync.store_group import StoreGroup as SyncStoreGroup
 
 # What a node and its groups call of each other, and what is for those who look inside.
 INSIDE_NODE = {
@@ -33,6 +37,8 @@ RENAMED = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__i
 PAIRS: list[tuple[type, type, set[str], set[str]]] = [
     (AsyncNode, SyncNode, INSIDE_NODE, set()),
     (api_group.Group, SyncGroup, INSIDE_GROUP, ONLY_SYNC_GROUP),
+    (ApiStoreGroup, SyncStoreGroup, INSIDE_GROUP | {"info"}, ONLY_SYNC_GROUP),
+    (ApiArchivedGroup, SyncArchivedGroup, INSIDE_GROUP, ONLY_SYNC_GROUP),
     (api_message.Letter, SyncLetter, set(), set()),
 ]
 

@@ -138,6 +138,18 @@ def test_a_node_is_run_from_a_file(start: Any, tmp_path: Path) -> None:
     assert [node.stop() for node in (ben, eve, ana)] == [OK] * 3
 
 
+def test_a_group_on_a_store_from_flags(start: Any, tmp_path: Path) -> None:
+    """Two nodes that have a file in common would need a file of settings each, to be in a group."""
+    store = f"sqlite:{tmp_path / 'field.db'}"
+    here = ("--bind", "127.0.0.1:0", "--store", store)
+    ana = start("ana", *here, "--outbox", str(tmp_path / "ana.outbox"), "--group", "root:store", "--send", "root")
+    ana.hears(event="view", group="root", members=["ana"])
+    ben = start("ben", *here, "--group", "root:store", "--print")
+    ana.hears(event="view", group="root", members=["ana", "ben"])
+    ana.say(b"hello\n")
+    ben.hears(event="message", group="root", sender="ana", text="hello")
+
+
 def test_metrics_are_where_they_are_told_to_be(start: Any) -> None:
     """A node that runs as a service would be invisible."""
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -171,7 +183,10 @@ def test_lines_that_cannot_be_sent_are_told_and_the_rest_is(start: Any) -> None:
         ("node run", "--group"),
         ("node run --group trip", "--name"),
         ("node run --name a --group trip:sideways", "unordered, fifo"),
-        ("node run --name a --group :fifo", "NAME or NAME:ORDER"),
+        ("node run --name a --group :fifo", "NAME:ORDER with an order"),
+        ("node run --name a --group root:store", "the group root needs one"),
+        ("node run --name a --group trip --outbox a.outbox", "it keeps what a store does not take"),
+        ("node run --name a --group root:store --store paper:field", "an address begins with one of"),
         ("node run --name a --group trip --transport pigeon", "choose udp or tcp"),
         ("node run --name a --group trip --transport tcp --bind here", "host:port"),
         ("node run --name a --group trip --transport tcp --seed here", "host:port"),

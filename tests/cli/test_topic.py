@@ -52,6 +52,20 @@ def test_a_reader_goes_on_where_it_left_off(capfdbinary: pytest.CaptureFixture[b
 
 
 @pytest.mark.usefixtures("store")
+def test_a_command_without_stdin_ends() -> None:
+    """A job that is started without a stdin would publish nothing and wait for ever, or crash with the store's file as its stdin."""
+    for words in (["topic", "publish", "crash"], ["topic", "publish", "crash", "two cars"], ["topic", "list"]):
+        command = subprocess.run(
+            ["sh", "-c", 'exec "$@" <&-', "sh", *PROGRAM, *words], capture_output=True, text=True, timeout=90, check=False
+        )
+        if words[1:] == ["publish", "crash"]:
+            assert command.returncode == UNUSABLE
+            assert "there is no stdin" in command.stderr
+        else:
+            assert (command.returncode, command.stderr) == (OK, "")
+
+
+@pytest.mark.usefixtures("store")
 def test_what_all_are_done_with_is_collected_and_shown(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """An operator could not see who keeps the store from getting smaller."""
     told(capfdbinary, "publish", "crash", "a", "b", "c")

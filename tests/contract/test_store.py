@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from antiphon.errors import BadStore
+from antiphon.store.records import Entry
 from antiphon.testing.store_journal import Acknowledged, read_journal
 from antiphon.testing.store_processes import run_processes
 from antiphon.testing.store_suite import CHECKS, Check
@@ -65,6 +66,91 @@ def test_conformance(place: Place, check: Check) -> None:
 
     async def run() -> None:
         await check(lambda: open_backend(url))
+
+    asyncio.run(run())
+
+
+async def written(backend: Any, topic: str) -> list[bytes]:
+    reader = await backend.reader(topic, 0)
+    try:
+        return [value.data for value in (await reader.take(1_000, 0.0)).values]
+    finally:
+        await reader.close()
+
+
+@pytest.mark.parametrize("place", ["memory", "sqlite", "jetstream"], indirect=True)
+def test_publishes_of_one_grant_take_effect_in_the_order_of_the_calls(place: Place) -> None:
+    """One that overtook another, because it had less to ask before, would make that one's lower numbers look as if they were there."""
+
+    async def run() -> None:
+        backend = await open_backend(place.fresh_url())
+        clock: Any = getattr(backend, "_clock", None)
+        try:
+            grant = await backend.register("crash", "hotline")
+            calls: list[asyncio.Task[Any]] = []
+            for number in range(1, 301):
+                if number % 100 == 1 and hasattr(clock, "_ticked_at"):
+                    await asyncio.gather(*calls)
+                    clock._ticked_at = None  # the time was not asked for in a while
+                calls.append(asyncio.create_task(backend.publish(grant, number, [Entry(b"%d" % number)])))
+                await asyncio.sleep(0)  # one call in each turn of the loop: somebody comes at every moment of the first one's way
+            await asyncio.gather(*calls)
+            assert await written(backend, "crash") == [b"%d" % number for number in range(1, 301)]
+        finally:
+            await backend.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("place", ["memory", "sqlite", "jetstream"], indirect=True)
+def test_a_publish_that_was_cancelled_does_not_happen_after_the_next(place: Place) -> None:
+    """What a program gave up would turn up behind what it published instead."""
+
+    async def run() -> None:
+        backend = await open_backend(place.fresh_url())
+        try:
+            grant = await backend.register("crash", "hotline")
+            number, kept = 0, []
+            for turns in range(40):
+                number += 1
+                call = asyncio.create_task(backend.publish(grant, number, [Entry(b"given up %d" % number)]))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+                number += 1
+                await backend.publish(grant, number, [Entry(b"%d" % number)])
+                kept.append(b"%d" % number)
+            await asyncio.sleep(0.1)
+            found = await written(backend, "crash")
+            assert [data for data in found if not data.startswith(b"given up")] == kept
+            places = {int(data.split()[-1]): at for at, data in enumerate(found)}
+            assert list(places) == sorted(places), "in the order of the calls"
+        finally:
+            await backend.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("place", ["memory", "sqlite", "jetstream"], indirect=True)
+def test_a_reader_beyond_the_end_says_where_the_end_is(place: Place) -> None:
+    """Whoever begins with a number that is yet to come would be told that all before it are published, and be behind by as many."""
+
+    async def run() -> None:
+        backend = await open_backend(place.fresh_url())
+        try:
+            grant = await backend.register("crash", "hotline")
+            await backend.publish(grant, 1, [Entry(b"1"), Entry(b"2")])
+            reader = await backend.reader("crash", 100)
+            try:
+                assert (await reader.take(10, 0.0)).last == 2
+                await backend.publish(grant, 3, [Entry(b"%d" % number) for number in range(3, 103)])
+                chunk = await reader.take(10, 5.0)
+                assert ([value.seq for value in chunk.values], chunk.last) == ([101, 102], 102)
+            finally:
+                await reader.close()
+        finally:
+            await backend.close()
 
     asyncio.run(run())
 

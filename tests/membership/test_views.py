@@ -177,6 +177,33 @@ def test_who_leaves_before_it_can_speak_is_told_what_went_unsaid(gathered: Any) 
     assert not set(sent) & set(world.stream("a"))
 
 
+@pytest.mark.parametrize("alone_s", [0.0, 6.0], ids=["still in the old view", "in a view of its own"])
+def test_who_is_cut_off_and_leaves_is_told_that_nobody_may_have_heard(gathered: Any, alone_s: float) -> None:
+    """Messages that were sent into a cut line would be gone with their sender, who was told that all was said."""
+    world = gathered("abc")
+    heard = [world.send("c", b"heard") for _ in range(2)]
+    world.run(1.0)
+    world.partition(["ab", "c"])
+    world.run(alone_s)
+    lost = [world.send("c", b"into the void") for _ in range(3)]
+    world.leave("c")
+    world.run(30.0)
+    (departed,) = world.told("c", Departed)
+    assert departed.unsaid == len(lost)
+    assert set(heard) <= set(world.stream("a"))
+    assert not set(lost) & set(world.stream("a"))
+
+
+def test_who_leaves_in_order_is_told_that_all_was_said(gathered: Any) -> None:
+    """Who left in peace would send again what everybody has."""
+    world = gathered("abc")
+    sent = [world.send("c", b"last words") for _ in range(3)]
+    world.leave("c")
+    world.run(10.0)
+    assert [event.unsaid for event in world.told("c", Departed)] == [0]
+    assert set(sent) <= set(world.stream("a"))
+
+
 def test_who_leaves_while_the_coordinator_crashes_gets_out(gathered: Any) -> None:
     """A request to leave would be lost with the one it was made to."""
     world = gathered("abcd")

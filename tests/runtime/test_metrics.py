@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.runtime.metrics import CATALOGUE, GROUP, NODE, SECURITY, TRANSPORT, samples
+from antiphon.runtime.metrics import CATALOGUE, GROUP, NODE, SECURITY, STORE, TRANSPORT, samples
 from antiphon.runtime.node import Node
 from antiphon.runtime.security import PreSharedKey
 
@@ -19,7 +19,8 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 NOT_MEASURED = {
     *("view", "sequencer", "clock", "next_by_sender", "delivered_by_sender"),
     *("kind", "state", "address", "interface", "multicast.group", "multicast.state", "multicast.filters_own"),
-    *("transport", "groups", "security"),
+    *("transport", "groups", "security", "store"),
+    *("trouble", "ring.holding", "outbox.unreachable"),
 }
 
 
@@ -40,6 +41,20 @@ async def busy(order: str, **options: Any) -> tuple[dict[str, Any], dict[str, An
                 if message.private:
                     break
         return ana.stats(), ben.stats()
+
+
+async def with_store(directory: Path) -> dict[str, Any]:
+    """The stats of a node that has published, read, and been in groups on its store, and archived."""
+    async with Node("ana", transport="memory", store=f"memory:{directory}", outbox=directory / "ana.outbox") as ana:
+        on_store, archived = await ana.create("root", on="store"), await ana.create("trip", history_in="store")
+        await on_store.send(b"one")
+        await archived.send(b"one")
+        topic = ana.topic("crash")
+        await topic.publish_many([b"1", b"2", b"3"])
+        async with await topic.subscribe(id="fire") as fire:
+            await fire.read_many(3, 20.0)
+            await fire.done(3)
+            return ana.stats()
 
 
 def paths(stats: dict[str, Any], known: dict[str, Any], before: str = "") -> Iterator[str]:
@@ -70,9 +85,20 @@ def test_everything_that_is_counted_is_exported(transport: str, order: str) -> N
         assert [path for path in paths(part, known) if path not in known and path not in NOT_MEASURED] == []
 
 
-def test_the_catalogue_has_nothing_that_nobody_counts() -> None:
+def test_everything_that_a_store_counts_is_exported(tmp_path: Path) -> None:
+    """An outbox that fills, or a reader that is told of gaps, would be seen by nobody until somebody misses something."""
+    stats = asyncio.run(with_store(tmp_path))
+    for part, known in [(stats["store"], STORE), *((group, GROUP) for group in stats["groups"].values())]:
+        assert [path for path in paths(part, known) if path not in known and path not in NOT_MEASURED] == []
+    told = {sample.metric.name: sample.value for sample in samples("ana", stats) if sample.metric in STORE.values()}
+    names = ("values.published", "values.read", "positions.written", "subscriptions", "ring.member", "outbox.values", "outbox.blocked")
+    # The message in the group on the store is a value too.
+    assert [told[f"antiphon.store.{name}"] for name in names] == [4, 3, 1, 1, 1, 0, 0]
+
+
+def test_the_catalogue_has_nothing_that_nobody_counts(tmp_path: Path) -> None:
     """A dashboard would show a metric that is always missing."""
-    found = set()
+    found = {sample.metric.name for sample in samples("ana", asyncio.run(with_store(tmp_path)))}
     for options in OPTIONS.values():
         for order in ("fifo", "total"):
             stats, _ = asyncio.run(busy(order, **options, credentials=PreSharedKey(bytes(range(32)))))

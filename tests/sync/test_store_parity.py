@@ -247,3 +247,16 @@ def test_a_node_without_await_has_topics_too(tmp_path: Path) -> None:
     with antiphon.sync.open_store("memory:", name="ben") as store, antiphon.sync.Node("ben", transport="memory", store=store) as node:
         node.topic("crash").publish(b"1")
         assert store.topic("crash").info().last == 1
+
+
+def test_values_may_come_from_what_waits(tmp_path: Path) -> None:
+    """A program that copies one topic into another as it comes, or a pipe, would stop the loop of all its nodes while it waits."""
+    with antiphon.sync.open_store(f"memory:{tmp_path}", name="hotline") as store:
+        store.topic("crash").publish_many([b"1", b"2", b"3"])
+        with store.topic("crash").subscribe(id="copy") as reader:
+            copy = store.topic("copy")
+            ack = copy.publish_many(reader.read(WAIT_S).data for _ in range(3))  # type: ignore[union-attr]
+            assert ack.last == 3  # type: ignore[union-attr]
+            reader.done_one(copy.at(number).seq for number in (1, 2, 3))  # type: ignore[union-attr]
+            assert reader.position == 3
+        assert copy.erase(copy.at(number).seq for number in (1, 2)) == 2  # type: ignore[union-attr]

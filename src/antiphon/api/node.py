@@ -30,6 +30,7 @@ from antiphon.model.events import Departed, Discovered, GuestRefused, Located, N
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.payload import PayloadCodec, codec_for
+from antiphon.model.recording import Recorder
 from antiphon.protocol.node import NodeCore
 from antiphon.store import Store, Topic
 
@@ -53,10 +54,12 @@ class Node:
         realm_by_name: dict[str, str] | None = None,
         core: Callable[..., NodeCore] = NodeCore,
         store: Store | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
-        """`core` makes the protocols of the node, in the place of `NodeCore`. `store`, open already, has its durable topics."""
+        """`core` makes the protocols of the node, in the place of `NodeCore`. `store`, open already, has its durable topics. `recorder`
+        takes down what happens."""
         self.name = name
-        self._store = store
+        self._store, self._recorder = store, recorder
         self._make_core = core
         self._driver = driver
         self._settings = settings
@@ -95,8 +98,9 @@ class Node:
         await driver.open(self._receive)
         try:
             settings = _fitting(self._settings, driver)
+            recorded: dict[str, Any] = {} if self._recorder is None else {"recorder": self._recorder}
             core = self._make_core(
-                self.name, driver.address, rng=self.rng, settings=settings, now=driver.now(), name_server=self._name_server
+                self.name, driver.address, rng=self.rng, settings=settings, now=driver.now(), name_server=self._name_server, **recorded
             )
         except BaseException:
             await driver.close()

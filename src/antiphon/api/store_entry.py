@@ -60,6 +60,8 @@ async def enter(
     try:
         await store.reach.insist(come_in, settings.join_s if timeout is None else timeout)
         topic = store.topic(member.topic)
+        # Under the node's name, two nodes of one name would fence each other.
+        store.publisher(member.topic, f"{member.me} says")
         await topic.register()
     except BaseException as error:
         # It may be in the record all the same. If it cannot leave now, the others put it out when it does not beat.

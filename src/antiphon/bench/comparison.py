@@ -53,7 +53,7 @@ class AgainstLimit(Struct, frozen=True):
 
 def against_limit(work: Work, *, rounds: int, limit: bool, rate: float, progress: Progress) -> AgainstLimit:
     """Floods the group and the bare loop in turns, then measures delays at `rate` messages a second (0: not)."""
-    bare = structs.replace(work, system=LIMIT, order="total" if work.order == "total" else "fifo", iterate="batches", options={})
+    bare = structs.replace(work, system=LIMIT, order="total" if work.order == "total" else "fifo", iterate="batches", options={}, trace="")
     runs: list[Result] = []
     for round_number in range(1, rounds + 1):
         for each in (work, bare) if limit else (work,):

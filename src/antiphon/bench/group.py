@@ -17,6 +17,7 @@ from antiphon.bench.seat import Seat, paced, run
 from antiphon.bench.work import Pool, payload, stamp_of
 from antiphon.model.ids import MemberId, name_of
 from antiphon.runtime.node import Node
+from antiphon.trace.trace import Trace
 
 _JOIN_S = 60.0
 _SEND_S = 30.0
@@ -54,7 +55,7 @@ async def _take_part(seat: Seat) -> None:
         await finishing
         reading.cancel()
     finally:
-        await node.close(timeout=1.0)
+        await node.close(timeout=10.0 if work.trace else 1.0)
 
 
 async def _found(seat: Seat) -> tuple[Node, Group]:
@@ -74,6 +75,7 @@ def _node(seat: Seat, seeds: list[str] | None = None) -> Node:
     transport = seat.work.transport
     # Benchmarks stay on the loopback interface, where there is no multicast.
     more: dict[str, Any] = {"multicast": None} if transport == "udp" else {}
+    more |= {"trace": Trace(directory=seat.work.trace, run="bench")} if seat.work.trace else {}
     return Node(f"member{seat.me}", transport=transport, bind="127.0.0.1:0", seeds=seeds or [], **more)
 
 

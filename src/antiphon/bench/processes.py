@@ -25,6 +25,7 @@ from antiphon.errors import WorldError
 
 _STDERR_SHOWN = 2_000
 _KILLED_S = 10.0
+_TRACED_S = 15.0
 
 
 class BenchFailed(WorldError):
@@ -65,7 +66,8 @@ class Crew:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._end()
+        # Whoever records closes its trace before it ends.
+        self._end(_TRACED_S if self.work.trace and kind is None else 0.0)
         for stderr in self._stderrs:
             stderr.close()
 
@@ -129,7 +131,12 @@ class Crew:
         told = stderr.read()[-_STDERR_SHOWN:].strip()
         return BenchFailed(f"member {member} {what}", told)
 
-    def _end(self) -> None:
+    def _end(self, grace_s: float = 0.0) -> None:
+        give_up_at = time.monotonic() + grace_s
+        for process in self._members:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                if grace_s:
+                    process.wait(max(give_up_at - time.monotonic(), 0.0))
         for process in self._members:
             process.kill()
         for process in self._members:

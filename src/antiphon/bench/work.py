@@ -53,6 +53,8 @@ class Work(Struct, frozen=True, kw_only=True):
     address: str = ""
     server_pid: int = 0
     options: dict[str, Any] = field(default_factory=dict)
+    trace: str = ""
+    """The directory in which the members record what happens; empty: they do not."""
 
     @property
     def limit_s(self) -> float:

@@ -12,6 +12,9 @@ from typing import Annotated, TypeAlias
 import typer
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of text for people.")]
+Trace: TypeAlias = Annotated[
+    Path | None, typer.Option("--trace", metavar="DIR", help="Record what happens, in files in this directory: see antiphon trace.")
+]
 
 SEED_LIMIT = 1_000_000
 """The most seeds one command runs."""

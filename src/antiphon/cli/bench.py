@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from antiphon.cli import arguments, bench_group, bench_peers, bench_soak, bench_topics, terminal
+from antiphon.cli import arguments, bench_group, bench_peers, bench_soak, bench_topics, bench_trace, terminal
 
 if TYPE_CHECKING:
     from antiphon.bench.membership import Cost, Growth
@@ -23,6 +23,7 @@ app.command()(bench_peers.peers)
 app.command()(bench_soak.soak)
 app.command()(bench_soak.idle)
 app.command()(bench_topics.topics)
+app.command()(bench_trace.trace)
 
 
 @app.command()

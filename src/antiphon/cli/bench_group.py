@@ -40,6 +40,7 @@ def group(
     ] = "batches",
     warmup: Annotated[float, typer.Option(metavar="SECONDS", help="How long a run sends before it is measured.")] = 1.0,
     rounds: Annotated[int, typer.Option(metavar="COUNT", help="Runs of the group and of the limit, in turns; the median is shown.")] = 2,
+    trace: arguments.Trace = None,
     no_limit: Annotated[bool, typer.Option("--no-limit", metavar="", help="Leave out the bare loop.")] = False,
     json: arguments.Json = False,
 ) -> None:
@@ -63,6 +64,7 @@ def group(
         seconds=between("--seconds", seconds, 0.1, MOST_SECONDS),
         warmup_s=between("--warmup", warmup, 0.0, MOST_SECONDS),
         batch=between("--batch", batch, 1, MOST_BATCH),
+        trace="" if trace is None else str(trace),
     )
     if multicast == "besteffort":
         raise arguments.refused("--multicast", multicast, "it may lose messages, so there is no promise to verify; choose reliable")

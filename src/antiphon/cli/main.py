@@ -32,6 +32,7 @@ _EXTRA_BY_MODULE = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line (`sys.argv` without one) and returns its exit code."""
+    _open_standard_files()
     try:
         return _run(arguments)
     except AntiphonError as error:
@@ -73,6 +74,15 @@ def _run(arguments: Sequence[str] | None) -> int:
     if code == INTERRUPTED:
         raise KeyboardInterrupt  # Typer turns an interrupt into this code
     return code if isinstance(code, int) else OK
+
+
+def _open_standard_files() -> None:
+    """Where stdin, stdout or stderr is closed, the next file that is opened, a socket or a store, would be taken for it."""
+    for standard in (0, 1, 2):
+        try:
+            os.fstat(standard)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _refuse(sentence: str) -> int:

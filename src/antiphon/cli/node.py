@@ -40,9 +40,13 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME[:ORDER]",
-            help=f"A group to be in; founded with that order ({', '.join(ORDERS)}) if nobody has. Repeat it for several.",
+            help=f"A group to be in; founded with that order ({', '.join(ORDERS)}) if nobody has; NAME:store for one on the store. "
+            "Repeat it for several.",
         ),
     ] = None,
+    store: Annotated[str, typer.Option(metavar="URL", help="Where its topics and groups on a store are, as sqlite:field.db.")] = "",
+    outbox: Annotated[str, typer.Option(metavar="FILE", help="Keep here what is sent while the store does not answer.")] = "",
+    trace: Annotated[str, typer.Option(metavar="DIR", help="Record what happens, in files in this directory.")] = "",
     metrics: Annotated[str, typer.Option(metavar="PORT", help="Where Prometheus reads metrics: a port, or HOST:PORT.")] = "",
     key_file: Annotated[str, typer.Option(metavar="FILE", help="The key that all nodes share; see `antiphon doctor key`.")] = "",
     certificate: Annotated[str, typer.Option(metavar="FILE", help="The node's own certificate, as PEM.")] = "",
@@ -68,7 +72,7 @@ def run(
 
     given = NodeConfiguration() if config is None else read(config)
     changes: dict[str, Any] = {"name": name, "transport": transport, "bind": bind, "interface": interface, "metrics": metrics}
-    changes = {field: value for field, value in changes.items() if value}
+    changes = {field: value for field, value in {**changes, "store": store, "outbox": outbox, "trace": trace}.items() if value}
     if seed:
         changes["seeds"] = tuple(seed)
     if group:
@@ -96,10 +100,11 @@ def print_config() -> None:
 
 def _membership(text: str, given: NodeConfiguration) -> tuple[str, Membership]:
     name, mark, order = text.partition(":")
-    if not name or (mark and order not in ORDERS):
-        raise arguments.refused("--group", text, f"write NAME or NAME:ORDER, with an order of {', '.join(ORDERS)}")
+    if not name or (mark and order not in (*ORDERS, "store")):
+        raise arguments.refused("--group", text, f"write NAME, NAME:store, or NAME:ORDER with an order of {', '.join(ORDERS)}")
     known = given.groups.get(name, Membership())
-    return name, _with_flag("--group", lambda **fields: msgspec.structs.replace(known, **fields), **({"order": order} if order else {}))
+    said = {} if not order else {"on": "store"} if order == "store" else {"order": order}
+    return name, _with_flag("--group", lambda **fields: msgspec.structs.replace(known, **fields), **said)
 
 
 def _security(

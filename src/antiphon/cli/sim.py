@@ -21,6 +21,7 @@ def run(
     rewrite: Annotated[
         bool, typer.Option("--rewrite", metavar="", help="Write what happened into the file as its new expectation.")
     ] = False,
+    trace: arguments.Trace = None,
     json: arguments.Json = False,
 ) -> None:
     """Run a scenario file and compare what happens with what it expects.
@@ -28,7 +29,7 @@ def run(
     Leaves with 1 when it comes out differently or a promise of its order is broken."""
     from antiphon.sim.scenario import run_file
 
-    result = run_file(arguments.existing(scenario, "SCENARIO"), rewrite=rewrite)
+    result = run_file(arguments.existing(scenario, "SCENARIO"), rewrite=rewrite, trace=trace)
     violations = [str(violation) for violation in result.violations]
     if json:
         terminal.print_json({"ok": result.ok, "differences": result.differences, "violations": violations, "text": result.text})

@@ -84,6 +84,7 @@ def swarm(
     resume: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep outcomes in this file, and skip those that are in it already.")
     ] = None,
+    trace: arguments.Trace = None,
     json: arguments.Json = False,
 ) -> None:
     """Run one faulty world per seed and check every promise of its order, message by message.
@@ -112,7 +113,7 @@ def swarm(
         raise arguments.refused("--jobs", jobs, f"choose 1 to {JOBS_LIMIT}, or 0 for one per processor")
     cases = [msgspec.structs.replace(case, **fixed) for case in default_cases(arguments.seeds(seeds), kind)]
     try:
-        summary = work(cases, jobs, resume, files)
+        summary = work(cases, jobs, resume, files, trace)
     except KeyboardInterrupt:
         if resume is not None:
             terminal.err.print(f"The outcomes so far are in {resume}: the same command goes on from there.", markup=False, soft_wrap=True)
@@ -127,7 +128,9 @@ def swarm(
         raise typer.Exit(BROKEN)
 
 
-def work(cases: list[Case], jobs: int = 0, resume: Path | None = None, load: Sequence[str] = ()) -> Summary:
+def work(
+    cases: list[Case], jobs: int = 0, resume: Path | None = None, load: Sequence[str] = (), trace: Path | None = None
+) -> Summary:
     """Runs the cases behind a progress bar."""
     done = 0
     with terminal.progress("swarming") as advance:
@@ -138,7 +141,7 @@ def work(cases: list[Case], jobs: int = 0, resume: Path | None = None, load: Seq
             done += 1
             advance(done, len(cases))
 
-        return campaign(cases, jobs=jobs, progress=count, resume=resume, load=load)
+        return campaign(cases, jobs=jobs, progress=count, resume=resume, load=load, trace=trace)
 
 
 def verdict(summary: Summary) -> str:

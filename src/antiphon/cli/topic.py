@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 
 from antiphon.cli import arguments, terminal
-from antiphon.errors import TimedOut, UnknownTopic
+from antiphon.errors import TimedOut, UnknownTopic, UsageError
 from antiphon.store import Accepted, Gap, Published, Store, open_store
 from antiphon.store.succession import Item
 
@@ -208,17 +208,28 @@ async def _batches(values: list[str] | None) -> AsyncIterator[list[bytes]]:
     if values:
         yield [os.fsencode(value) for value in values]
         return
-    loop, arrived = asyncio.get_running_loop(), asyncio.Queue[list[bytes]](1)
+    if sys.stdin is None:
+        raise UsageError("there is no stdin to read values from: give them as arguments")
+    loop, arrived = asyncio.get_running_loop(), asyncio.Queue[list[bytes] | OSError](1)
+    file = sys.stdin.fileno()
 
     def read() -> None:
+        def hand_on(read: list[bytes] | OSError) -> None:
+            asyncio.run_coroutine_threadsafe(arrived.put(read), loop).result()
+
         with suppress(RuntimeError):  # the command is over: nobody wants the rest
-            for batch in _lines(sys.stdin.fileno()):
-                asyncio.run_coroutine_threadsafe(arrived.put(batch), loop).result()
-            asyncio.run_coroutine_threadsafe(arrived.put([]), loop).result()
+            try:
+                for batch in _lines(file):
+                    hand_on(batch)
+                hand_on([])
+            except OSError as error:  # a disk that fails: the command must not wait for ever
+                hand_on(error)
 
     # A thread of its own, so that the outbox is sent and Ctrl-C is heard while nothing comes in; nobody waits for it at the end.
     threading.Thread(target=read, name="stdin", daemon=True).start()
     while batch := await arrived.get():
+        if isinstance(batch, OSError):
+            raise batch
         yield batch
 
 

@@ -27,9 +27,10 @@ from itertools import accumulate
 from antiphon.errors import BadFrame, InvalidOption, TooLarge, UnknownParent, WouldBlock
 from antiphon.model.codec import Frame, decode
 from antiphon.model.events import Event, Installed, Why, Writable
-from antiphon.model.frames import NAMES_LIMIT, SEQNO_LIMIT
+from antiphon.model.frames import NAMES_LIMIT, SEQNO_LIMIT, Batch
 from antiphon.model.ids import ID_LIMIT, GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions, Settings
+from antiphon.model.recording import Transcript, Waits
 from antiphon.model.view import View
 from antiphon.protocol.draft import Draft
 from antiphon.protocol.outbox import Effects
@@ -54,9 +55,10 @@ class Endpoint:
         now: float = 0.0,
         cut: dict[MemberId, int] | None = None,
         on_accept: OnAccept | None = None,
+        transcript: Transcript | None = None,
     ) -> None:
         """`cut` says up to which number each sender's messages lie before this member's time. `on_accept` is told of every range
-        that the ordering accepts, for logs and traces."""
+        that the ordering accepts, for logs. `transcript` takes down what happens."""
         if me not in view:
             raise InvalidOption("view", str(view), f"{me} is not in it")
         order, multicast = stages(options)
@@ -70,7 +72,8 @@ class Endpoint:
         self.context = context = Context(me, group, view, options, settings, rng, now, cut)
         context.close_batch = self._close
         self.ordering = order(context)
-        context.multicast = self.multicast = multicast(context, self.ordering, on_accept)
+        self.transcript = transcript
+        context.multicast = self.multicast = multicast(context, self.ordering, _both(on_accept, transcript))
         self._handlers = self.multicast.handlers
         self._draft = Draft(group, me, settings.frame_bytes, settings.batch_messages)
         self._last = 0
@@ -110,6 +113,9 @@ class Endpoint:
         else:
             self._write(seqno, payload, reply_to, after, guest, names)
         self._last = seqno
+        if self.transcript is not None:
+            note = "guest" if guest is not None else "after" if reply_to is None and after else None
+            self.transcript.sent(now, self.context.view.id, seqno, (payload,), 1, len(payload), names, note)
         return MessageId(self.me, seqno)
 
     def submit_many(self, now: float, payloads: Sequence[bytes]) -> int:
@@ -140,6 +146,8 @@ class Endpoint:
                 until = fitting
             self._last += until - accepted
             accepted = until
+        if self.transcript is not None and accepted:
+            self.transcript.sent(now, self.context.view.id, self._last - accepted + 1, payloads, accepted, ends[accepted - 1])
         return accepted
 
     def receive(self, now: float, source: MemberId | None, wire: bytes) -> None:
@@ -286,6 +294,8 @@ class Endpoint:
     def drain(self, now: float) -> Effects:
         """Ends the turn and returns its effects."""
         self.end_turn(now)
+        if self.transcript is not None:
+            self.transcript.end_turn(now, self.context.latest, self.context.outbox.events, self.waits)
         return self.context.outbox.drain()
 
     def end_turn(self, now: float) -> None:
@@ -358,6 +368,11 @@ class Endpoint:
         if self.context.flushing or not self.multicast.reading or (held is not None and held.full):
             return 0
         return self.multicast.credit(self._last)
+
+    @property
+    def waits(self) -> Waits | None:
+        """Says what of a range that the ordering has accepted waits, and what for; None where nothing waits."""
+        return self.ordering.waits if self.ordering.held else None
 
     def why(self, message: MessageId) -> Why:
         """Where a message is and what it waits for."""
@@ -476,3 +491,16 @@ class Endpoint:
             first = self._last - count + 1
             stamp = self.ordering.stamp(first, self._last)
             self.multicast.cast(self._draft.close(self.context.view.id, first, stamp, self.context.sending_time()))
+
+
+def _both(on_accept: OnAccept | None, transcript: Transcript | None) -> OnAccept | None:
+    """Tells both of every range."""
+    if on_accept is None or transcript is None:
+        return on_accept if transcript is None else transcript.received
+    first, second = on_accept, transcript.received
+
+    def watch(batch: Batch, low: int, high: int) -> None:
+        first(batch, low, high)
+        second(batch, low, high)
+
+    return watch

@@ -18,6 +18,7 @@ from antiphon.model.events import Departed, Event, Located, NameServerAnswer
 from antiphon.model.frames import Batch
 from antiphon.model.ids import Address, GroupId, name_of, new_group_id, new_member_id
 from antiphon.model.options import GroupOptions, Settings
+from antiphon.model.recording import Recorder
 from antiphon.protocol.discovery.directory import Directory
 from antiphon.protocol.membership.membership import Membership
 from antiphon.protocol.membership.port import Port
@@ -48,11 +49,13 @@ class Entrance:
         touch: Callable[[Membership], None],
         tell: Callable[[GroupId, Event], None],
         on_accept: OnAcceptIn | None,
+        recorder: Recorder | None,
     ) -> None:
         """Enters new ones into `memberships`, and says with `touch` that one has had an input. The owner runs `timers`."""
         self._name, self._address, self._memberships = name, address, memberships
         self._rng, self._settings, self._directory, self._routes, self._timers = rng, settings, directory, routes, timers
         self._clock, self._touch, self._tell, self._on_accept = clock, touch, tell, on_accept
+        self._recorder = recorder
         self._searches: dict[str, Search] = {}
         """What this node looks for, to join it."""
 
@@ -126,7 +129,7 @@ class Entrance:
         self._check_room(group)
         me = new_member_id(self._name, self._rng)
         rng = random.Random(self._rng.getrandbits(64))
-        watch = self._on_accept
+        watch, recorder = self._on_accept, self._recorder
         member = Membership(
             Port(me, group, options, self._settings, rng, self._clock()),
             self._address,
@@ -136,6 +139,7 @@ class Entrance:
             find_contacts=lambda: self._find_contacts(group),
             public=public,
             on_accept=None if watch is None else lambda batch, low, high: watch(group, batch, low, high),
+            transcript=None if recorder is None else recorder.transcript(group, me, options, wants),
         )
         self._memberships[group] = member
         self._touch(member)

@@ -26,6 +26,7 @@ from antiphon.model.events import Event, NameServerAnswer
 from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of, new_member_id
 from antiphon.model.options import GroupOptions, Settings
+from antiphon.model.recording import Recorder
 from antiphon.protocol.agenda import Agenda
 from antiphon.protocol.discovery.directory import Directory
 from antiphon.protocol.entrance import GROUPS_LIMIT, Entrance, OnAcceptIn
@@ -33,6 +34,7 @@ from antiphon.protocol.membership.membership import Membership
 from antiphon.protocol.outsiders import Outsiders
 from antiphon.protocol.probes import Probes
 from antiphon.protocol.routes import Routes
+from antiphon.protocol.samples import Samples
 from antiphon.protocol.timers import NEVER, Timers
 
 Addresses: TypeAlias = tuple[Address, ...] | None
@@ -62,6 +64,7 @@ class NodeCore:
         now: float = 0.0,
         name_server: bool = True,
         on_accept: OnAcceptIn | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.name, self.address, self.settings = name, address, settings or Settings()
         self.rng, self._now = rng, now
@@ -111,7 +114,11 @@ class NodeCore:
             touch=self._touch,
             tell=self._tell,
             on_accept=on_accept,
+            recorder=recorder,
         )
+        self._samples = None if recorder is None else Samples(self.memberships)
+        if recorder is not None:
+            recorder.begin(self.id)
         self._ended: dict[GroupId, None] = {}
         """Groups that ended here: others that were leaving them may not have heard."""
 
@@ -325,6 +332,8 @@ class NodeCore:
         for group, member in self._touched.items():
             member.end_turn(now)
             port = member.port
+            if member.transcript is not None:
+                member.record_turn(now)
             if port.sends:
                 if self.routes.through:
                     for to, wire in port.sends:
@@ -346,6 +355,8 @@ class NodeCore:
                 elif (info := member.farewell()).members:
                     self.directory.leave(now, info)
         self._touched.clear()
+        if self._samples is not None:
+            self._samples.take(now)
         if self.outsiders.touched:
             self.outsiders.end_turn(now)
         effects = NodeEffects(self._sends, self._events)

@@ -114,6 +114,7 @@ class NodeConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     metrics: str = ""
     store: str = ""
     outbox: str = ""
+    trace: str = ""
     log: Log = Log()
     security: Security = Security()
     groups: dict[str, Membership] = {}
@@ -146,6 +147,7 @@ class NodeConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields
             metrics=self.metrics or None,
             store=self.store or None,
             outbox=self.outbox or None,
+            trace=self.trace or None,
             **more,
         )
 
@@ -162,6 +164,7 @@ transport = "udp"                     # udp: nodes of a local network find each 
 # metrics = "9464"                    # Prometheus reads http://127.0.0.1:9464/metrics; host:port opens it to others
 # store = "sqlite:field.db"           # durable topics, groups on a store, histories; nats://host:4222 for many machines
 # outbox = "outbox.db"                # keeps, on this machine, what the store does not take while it does not answer
+# trace = "traces"                    # records what happens, in files in this directory; all nodes of a trial may share it
 
 [log]
 json = false                          # true: one JSON object per line

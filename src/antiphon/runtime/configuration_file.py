@@ -68,6 +68,7 @@ class _Reader:
         beside: dict[str, Any] = {
             "store": self._store_beside(configuration.store),
             "outbox": self._beside(configuration.outbox),
+            "trace": self._beside(configuration.trace),
             "security": msgspec.structs.replace(
                 security,
                 **{field: self._beside(getattr(security, field)) for field in ("key_file", "certificate", "private_key", "authority")},

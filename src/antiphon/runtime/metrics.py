@@ -140,9 +140,47 @@ GROUP: dict[str, Metric] = {
         "group.synchronisation.answers.suppressed", "{frame}", "What it did not answer, because another had"
     ),
     "drops": _counter("group.drops", "{frame}", "Frames of the group that were dropped", "reason"),
+    "record_conflicts": _counter("group.record.conflicts", "{write}", "On a store: changes of its record in which another was faster"),
+    "views_placed_for_others": _counter("group.views.placed", "{view}", "On a store: views told in the place of who had made them"),
+    "members_put_out": _counter("group.members.removed", "{member}", "On a store: members that this one put out, for they were silent"),
+    "merges": _counter("group.merges", "{merge}", "On a store: times this member was put out and came in again"),
+    "gaps_told": _counter("group.gaps.told", "{gap}", "On a store: stretches of the past that are gone"),
+    "foreign_values": _counter("group.values.foreign", "{value}", "On a store: values in its topic that are none of a group"),
+    "store_unreachable": _counter("group.store.unanswered", "{call}", "Attempts for the group that the store did not answer"),
+    "archive_waiting": _gauge("group.archive.waiting", "{message}", "Messages that wait until the archive has them"),
+    "archived": _counter("group.archive.messages", "{message}", "Messages that this member wrote to the archive"),
+    "archive_dropped": _counter("group.archive.dropped", "{message}", "Messages that could not be archived in time"),
+}
+STORE: dict[str, Metric] = {
+    "published": _counter("store.values.published", "{value}", "Values that the store has acknowledged"),
+    "batches": _counter("store.batches.published", "{batch}", "Publishes they took"),
+    "publishing": _gauge("store.values.publishing", "{value}", "Values that wait to be acknowledged"),
+    "queued": _counter("store.values.queued", "{value}", "Values that went to the outbox, because the store did not answer"),
+    "read": _counter("store.values.read", "{value}", "Values delivered to readers"),
+    "prefetched": _gauge("store.values.prefetched", "{value}", "Values and gaps that are read ahead"),
+    "expired": _counter("store.values.expired", "{value}", "Values that were not delivered, because they were older than the lease"),
+    "gaps": _counter("store.gaps", "{gap}", "Gaps that were told: stretches of values that are gone"),
+    "done": _counter("store.positions.written", "{write}", "Positions of subscribers written, with their states"),
+    "subscriptions": _gauge("store.subscriptions", "{subscription}", "Subscriptions that are open here"),
+    "unreachable": _counter("store.calls.unanswered", "{call}", "Attempts that the store did not answer"),
+    "retries": _counter("store.calls.repeated", "{call}", "Those of them that were made again"),
+    "fenced": _counter("store.fenced", "{holder}", "Publishers and subscriptions here in whose place another has come"),
+    "outbox.waiting": _gauge("store.outbox.values", "{value}", "Values that wait in the outbox"),
+    "outbox.waiting_bytes": _gauge("store.outbox.size", "By", "Bytes of them"),
+    "outbox.drained": _counter("store.outbox.drained", "{value}", "Values that went from the outbox to the store"),
+    "outbox.batches": _counter("store.outbox.batches", "{batch}", "Publishes they took"),
+    "outbox.retries": _counter("store.outbox.retries", "{call}", "Attempts to send from the outbox that failed"),
+    "outbox.blocked": _gauge("store.outbox.blocked", "{topic}", "Topics whose values in the outbox the store refuses"),
+    "ring.member": _gauge("store.ring.member", "{flag}", "1 while what this node reads is kept from being collected, else 0"),
+    "ring.absences": _counter("store.ring.absences", "{absence}", "Times this node was silent for so long that nobody waited for it"),
+    "ring.rounds": _counter("store.ring.rounds", "{round}", "Rounds of the ring that ended here"),
+    "ring.unreachable": _counter("store.ring.unanswered", "{call}", "Turns of the ring that failed"),
+    "collector.collections": _counter("store.collections", "{collection}", "Collections made here"),
+    "collector.removed": _counter("store.values.collected", "{value}", "Values they removed"),
+    "collector.failures": _counter("store.collections.failed", "{collection}", "Collections that failed"),
 }
 
-CATALOGUE: tuple[Metric, ...] = tuple(metric for part in (NODE, TRANSPORT, SECURITY, GROUP) for metric in part.values())
+CATALOGUE: tuple[Metric, ...] = tuple(metric for part in (NODE, TRANSPORT, SECURITY, GROUP, STORE) for metric in part.values())
 
 
 def samples(node: str, stats: Mapping[str, Any]) -> Iterator[Sample]:
@@ -152,6 +190,7 @@ def samples(node: str, stats: Mapping[str, Any]) -> Iterator[Sample]:
     transport: Mapping[str, Any] = stats.get("transport", {})
     yield from _of(TRANSPORT, transport, labels)
     yield from _of(SECURITY, transport.get("security", {}), labels)
+    yield from _of(STORE, stats.get("store", {}), labels)
     groups: Mapping[str, Mapping[str, Any]] = stats.get("groups", {})
     same_name = Tally(map(name_of, groups))
     for id, group in groups.items():

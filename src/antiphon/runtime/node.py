@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,11 @@ from antiphon.runtime.prometheus import MetricsEndpoint
 from antiphon.runtime.transports.contract import Transport
 from antiphon.runtime.transports.memory import MemoryTransport
 from antiphon.runtime.transports.tcp import TcpTransport
-from antiphon.store import Store, open_store
+from antiphon.store import Store
+from antiphon.store.opening import backend_for
+from antiphon.trace.recorder import Recorder
+from antiphon.trace.recording import Recording
+from antiphon.trace.trace import Trace
 
 if TYPE_CHECKING:
     from antiphon.runtime.security import Certificates, PreSharedKey
@@ -38,6 +43,7 @@ class Node(ApiNode):
         metrics: str | int | None = None,
         store: str | Store | None = None,
         outbox: str | os.PathLike[str] | None = None,
+        trace: Trace | str | os.PathLike[str] | None = None,
         **more: Any,
     ) -> None:
         """`transport` is `udp` (nodes of a local network find each other by multicast), `tcp` (through `seeds`), or `memory` (within this
@@ -45,24 +51,34 @@ class Node(ApiNode):
         `credentials` nobody without them can read, send, join or disturb; `keys` guard single groups, by name, beside. With
         `metrics`, a port or host:port, Prometheus can read the node at http://host:port/metrics; a port alone is open to this machine
         only. `store` has the node's durable topics: an address, as `antiphon.open_store` takes it, and then it is opened and closed with
-        the node; or a store that is open. `outbox` is a file that keeps what is published while the store does not answer. What
-        else is given goes to the transport."""
+        the node; or a store that is open. `outbox` is a file that keeps what is published while the store does not answer. With `trace`,
+        a directory, what happens at this node is recorded in files there. What else is given goes to the transport."""
         contexts = _tls(name, credentials)
         carried = _transport(transport, name, bind, seeds, contexts, more)
         # Between two TLS nodes the connection is guarded already.
         sealing = None if isinstance(carried, TcpTransport) and carried.guarded else credentials
         driver = AsyncioDriver(carried, name=name, credentials=sealing, keys=keys)
-        kept = _store(store, name, outbox)
+        self._recording = None if trace is None else Recording(Trace.of(trace), name)
+        recorder = None if self._recording is None else self._recording.recorder
+        kept = _store(store, name, outbox, recorder)
         realms = {group: group for group in keys or {}}
-        super().__init__(name, driver, settings=settings, name_server=name_server, realm_by_name=realms, store=kept)
+        super().__init__(name, driver, settings=settings, name_server=name_server, realm_by_name=realms, store=kept, recorder=recorder)
         self._own_store = None if kept is store else kept
         self._metrics = None if metrics is None else MetricsEndpoint(metrics, self.stats, name)
         self._journal = Journal(name, transport if isinstance(transport, str) else type(transport).__name__, self.stats)
 
     async def start(self) -> None:
         """Opens the store and the network, and makes the node known. `async with` does it."""
-        if self._own_store is not None and not self._closed and self._core is None:
-            await self._own_store.open()
+        fresh = not self._closed and self._core is None
+        if fresh and self._recording is not None:
+            self._recording.start()
+        if fresh and self._own_store is not None:
+            try:
+                await self._own_store.open()
+            except BaseException:
+                if self._recording is not None:
+                    self._recording.end()
+                raise
         try:
             await super().start()
             if self._metrics is not None:
@@ -80,10 +96,14 @@ class Node(ApiNode):
         finally:
             if store is not None:
                 await store.close(timeout=timeout)
+            if self._recording is not None:
+                await asyncio.to_thread(self._recording.wait, timeout)
 
     def stats(self) -> dict[str, object]:
         """Counters and gauges, plain values."""
-        return super().stats() if self._store is None else {**super().stats(), "store": self._store.stats()}
+        stats = super().stats()
+        stats |= {} if self._store is None else {"store": self._store.stats()}
+        return stats if self._recording is None else {**stats, "trace": self._recording.stats()}
 
     def abandon(self, why: str) -> None:
         """Ends the node without a word to anybody: whatever waits ends or raises NotInGroup."""
@@ -91,6 +111,8 @@ class Node(ApiNode):
         if self._metrics is not None:
             self._metrics.close()
         self._journal.end()
+        if self._recording is not None:
+            self._recording.end()
         if self._own_store is not None:
             self._own_store.abandon()
 
@@ -106,9 +128,11 @@ class Node(ApiNode):
             self._journal.hear(id, event, {} if member is None else member.absent)
 
 
-def _store(store: str | Store | None, name: str, outbox: str | os.PathLike[str] | None) -> Store | None:
+def _store(
+    store: str | Store | None, name: str, outbox: str | os.PathLike[str] | None, recorder: Recorder | None
+) -> Store | None:
     if isinstance(store, str):
-        return open_store(store, name=name, outbox=outbox)
+        return Store(backend_for(store), name=name, outbox=outbox, transcript=None if recorder is None else recorder.store())
     if outbox is not None:
         why = "say which store it is for, by its address" if store is None else "a store that is open has its own, or none"
         raise InvalidOption("outbox", os.fspath(outbox), why)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from antiphon.debugger.pattern import Pattern
@@ -27,6 +28,8 @@ from antiphon.sim.log import MemberLog
 from antiphon.sim.network import NetworkModel
 from antiphon.sim.process import Process
 from antiphon.sim.scheduler import Scheduler
+from antiphon.sim.tracing import Tracing
+from antiphon.trace.row import Row
 
 _STEP_S = 0.01
 """How often a condition that is waited for is looked at."""
@@ -38,7 +41,10 @@ class Ground(ABC, Generic[ProcessT]):
     called: ClassVar[str] = "members"
     """What those are called whose names a world is given."""
 
-    def __init__(self, seed: int, names: Sequence[str], settings: Settings | None, network: NetworkModel | None) -> None:
+    def __init__(
+        self, seed: int, names: Sequence[str], settings: Settings | None, network: NetworkModel | None, trace: bool | str = False
+    ) -> None:
+        """With `trace` everything that happens is recorded, under this name of the run if one is given."""
         self.seed = seed
         self.names: tuple[str, ...] = tuple(names)
         self.settings = settings or Settings()
@@ -56,6 +62,9 @@ class Ground(ABC, Generic[ProcessT]):
         """The debugger's rules, applied to every frame in this order; change the list as you like."""
         self.tap: Tap = carrier.tap
         """What the rules hold."""
+        self.tracing: Tracing | None = None
+        if trace:
+            self.tracing = Tracing(trace if isinstance(trace, str) else f"seed-{seed}", lambda: self.now)
         self._touched: list[ProcessT] = []
         self._processes: list[ProcessT] = []
         """All that ever ran, in the order they started."""
@@ -88,6 +97,22 @@ class Ground(ABC, Generic[ProcessT]):
 
     def paused(self, name: str) -> bool:
         return self._process(name).paused
+
+    def rows(self) -> list[Row]:
+        """The trace of everything so far, writer after writer: ask at the end, for those that still run are closed in it."""
+        return self._traced().rows()
+
+    def write_trace(self, directory: Path | str) -> Path:
+        """Writes the trace of everything so far as a file below `directory`, and says which."""
+        return self._traced().write(directory)
+
+    def _traced(self) -> Tracing:
+        if self.tracing is None:
+            raise UsageError("this world is not recorded: make it with trace=True")
+        for process in self._processes:
+            if process.alive:
+                self._sample(process)
+        return self.tracing
 
     # -- the application -------------------------------------------------------------------------------------------------------
 
@@ -183,6 +208,10 @@ class Ground(ABC, Generic[ProcessT]):
     @abstractmethod
     def _end_turn(self, process: ProcessT) -> None:
         """Drains the core, puts its frames on the links and tells its events; then arms its timer."""
+
+    @abstractmethod
+    def _sample(self, process: ProcessT) -> None:
+        """Records how things stand at a process."""
 
     @abstractmethod
     def _arrive(self, passage: Passage) -> None:

@@ -18,16 +18,26 @@ from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of
 from antiphon.model.options import Settings
 from antiphon.protocol.membership.membership import Membership
 from antiphon.protocol.node import NodeCore
+from antiphon.protocol.samples import sample
 from antiphon.sim.log import MemberLog, Sent, SentPrivately, hash_of
 from antiphon.sim.process import Process
 from antiphon.sim.scheduler import Scheduler
+from antiphon.sim.tracing import Tracing
 
 
 class Machine(Process[NodeCore]):
     def __init__(
-        self, name: str, rng: random.Random, settings: Settings, scheduler: Scheduler, touched: Callable[[Machine], None], name_server: bool
+        self,
+        name: str,
+        rng: random.Random,
+        settings: Settings,
+        scheduler: Scheduler,
+        touched: Callable[[Machine], None],
+        name_server: bool,
+        tracing: Tracing | None = None,
     ) -> None:
         super().__init__(name, scheduler, touched)
+        self._recorder = None if tracing is None else tracing.recorder(name, self.now)
         self.address = Address(name)
         self.log_by_member: dict[MemberId, MemberLog] = {}
         """In the order in which the memberships began."""
@@ -35,7 +45,14 @@ class Machine(Process[NodeCore]):
         self._latest_by_group: dict[GroupId, Membership] = {}
         self._private: Counter[tuple[MemberId, MemberId]] = Counter()
         self._core = NodeCore(
-            name, self.address, rng=rng, settings=settings, now=self.now(), name_server=name_server, on_accept=self._log_received
+            name,
+            self.address,
+            rng=rng,
+            settings=settings,
+            now=self.now(),
+            name_server=name_server,
+            on_accept=self._log_received,
+            recorder=self._recorder,
         )
 
     # -- which group, which member ---------------------------------------------------------------------------------------------
@@ -88,6 +105,14 @@ class Machine(Process[NodeCore]):
             log = self.log_of(group)
             if log is not None:
                 log.crash(self._scheduler.now, membership.endpoint)
+        if self._recorder is not None:
+            self.sample()
+            self._recorder.crash()
+
+    def sample(self) -> None:
+        """Records how things stand."""
+        for membership in self.core.memberships.values():
+            sample(membership)
 
     def _log_received(self, group: GroupId, batch: Batch, low: int, high: int) -> None:
         log = self.log_of(group)

@@ -9,14 +9,18 @@ import random
 from collections.abc import Callable
 from typing import ClassVar
 
+from antiphon.model.control import Wants
+from antiphon.model.events import Installed
 from antiphon.model.frames import Batch
 from antiphon.model.ids import GroupId, MemberId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.view import View
 from antiphon.protocol.endpoint import Endpoint
+from antiphon.protocol.samples import sample_endpoint
 from antiphon.sim.log import MemberLog, Viewed
 from antiphon.sim.process import Process
 from antiphon.sim.scheduler import Scheduler
+from antiphon.trace.recorder import Recorder
 
 
 class Member(Process[Endpoint]):
@@ -26,6 +30,7 @@ class Member(Process[Endpoint]):
         super().__init__(name, scheduler, touched)
         self.id = member
         self.log = MemberLog(member, [])
+        self._recorder: Recorder | None = None
         self._others: tuple[View | None, tuple[MemberId, ...]] = (None, ())
 
     @property
@@ -41,11 +46,33 @@ class Member(Process[Endpoint]):
         return self._others[1]
 
     def join(
-        self, group: GroupId, view: View, options: GroupOptions, settings: Settings, rng: random.Random, cut: dict[MemberId, int] | None
+        self,
+        group: GroupId,
+        view: View,
+        options: GroupOptions,
+        settings: Settings,
+        rng: random.Random,
+        cut: dict[MemberId, int] | None,
+        recorder: Recorder | None = None,
     ) -> None:
         """Starts the endpoint in its first view."""
+        self._recorder, transcript = recorder, None
+        if recorder is not None:
+            recorder.begin(self.id)
+            transcript = recorder.transcript(group, self.id, options, None if cut is None else Wants("none"))
+            transcript.begins(cut or {})
+            transcript.end_turn(self.now(), 0.0, [Installed(view, None)], None)
         self._core = Endpoint(
-            self.id, group, view, options, rng=rng, settings=settings, now=self.now(), cut=cut, on_accept=self._log_received
+            self.id,
+            group,
+            view,
+            options,
+            rng=rng,
+            settings=settings,
+            now=self.now(),
+            cut=cut,
+            on_accept=self._log_received,
+            transcript=transcript,
         )
         self.log.events.append(Viewed(self._scheduler.now, view))
         self.touch()
@@ -62,6 +89,14 @@ class Member(Process[Endpoint]):
         """Never acts again. What was stable when it died is in its log, for those who judge it."""
         super().crash()
         self.log.crash(self._scheduler.now, self._core)
+        if self._recorder is not None:
+            self.sample()
+            self._recorder.crash()
+
+    def sample(self) -> None:
+        """Records how things stand."""
+        if self._core is not None:
+            sample_endpoint(self._core)
 
     def _log_received(self, batch: Batch, low: int, high: int) -> None:
         self.log.received(self._scheduler.now, batch, low, high)

@@ -57,10 +57,12 @@ class NodeWorld(Ground[Machine]):
         seeds: Sequence[str] | None = None,
         late: Sequence[str] = (),
         name_servers: Sequence[str] | None = None,
+        trace: bool | str = False,
     ) -> None:
         """All `nodes` run from time 0, in no group; those in `late` when `start` says so. `seeds` are the nodes that a broadcast
-        reaches (None: all), `name_servers` those that answer when they are asked for groups (None: all)."""
-        super().__init__(seed, (*nodes, *late), settings, network)
+        reaches (None: all), `name_servers` those that answer when they are asked for groups (None: all). With `trace` what
+        happens is recorded (`rows`, `write_trace`)."""
+        super().__init__(seed, (*nodes, *late), settings, network, trace)
         for option, names in (("seeds", seeds), ("name_servers", name_servers)):
             for name in names or ():
                 if name not in self.names:
@@ -350,7 +352,7 @@ class NodeWorld(Ground[Machine]):
         self._starts[name] += 1
         rng = random.Random(f"{self.seed}/node/{name}/{self._starts[name]}")
         answers = self._name_servers is None or name in self._name_servers
-        machine = Machine(name, rng, self.settings, self._scheduler, self._touched.append, answers)
+        machine = Machine(name, rng, self.settings, self._scheduler, self._touched.append, answers, self.tracing)
         self._process_by_name[name] = machine
         self._processes.append(machine)
         machine.touch()
@@ -387,6 +389,9 @@ class NodeWorld(Ground[Machine]):
         for callback in application.on_event:
             if machine.alive:
                 callback(group, event)
+
+    def _sample(self, process: Machine) -> None:
+        process.sample()
 
     def _arrive(self, passage: Passage) -> None:
         machine = self._process_by_name.get(passage.destination)

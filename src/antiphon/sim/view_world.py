@@ -40,9 +40,10 @@ class ViewWorld(Ground[Member]):
         options: GroupOptions | None = None,
         settings: Settings | None = None,
         network: NetworkModel | None = None,
+        trace: bool | str = False,
     ) -> None:
-        """A group of `members`, all in its first view at time 0."""
-        super().__init__(seed, members, settings, network)
+        """A group of `members`, all in its first view at time 0. With `trace` what happens is recorded (`rows`, `write_trace`)."""
+        super().__init__(seed, members, settings, network, trace)
         self.options = options or GroupOptions()
         self._ids = random.Random(f"{seed}/ids")
         self._member_by_id: dict[Place, Member] = {}
@@ -116,7 +117,8 @@ class ViewWorld(Ground[Member]):
 
     def _join(self, member: Member, cut: dict[MemberId, int] | None) -> None:
         rng = random.Random(f"{self.seed}/member/{member.id}")
-        member.join(self._group, self._view, self.options, self.settings, rng, cut)
+        recorder = None if self.tracing is None else self.tracing.recorder(member.name, member.now)
+        member.join(self._group, self._view, self.options, self.settings, rng, cut, recorder)
 
     # -- one turn --------------------------------------------------------------------------------------------------------------
 
@@ -128,6 +130,9 @@ class ViewWorld(Ground[Member]):
             if process.alive:  # a callback may crash its own member
                 application.hear(self.now, process.log, event)
         process.arm()
+
+    def _sample(self, process: Member) -> None:
+        process.sample()
 
     def _arrive(self, passage: Passage) -> None:
         self._member_by_id[passage.destination].arrive(passage.source, passage.wire)

@@ -36,6 +36,7 @@ from antiphon.model.control import Wants
 from antiphon.model.ids import Address, MemberId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.protocol.membership.membership import Membership
+from antiphon.protocol.samples import sample
 from antiphon.sim.application import Application
 from antiphon.sim.convergence import converged
 from antiphon.sim.driver import SimDriver
@@ -46,6 +47,7 @@ from antiphon.sim.machine import is_called
 from antiphon.sim.network import NetworkModel
 from antiphon.sim.oracles import Violation
 from antiphon.sim.witness import Chronicle, Witness
+from antiphon.trace.recorder import Recorder
 
 _LOOK_S = 0.01
 """How often `settle` looks."""
@@ -54,12 +56,16 @@ _LOOK_S = 0.01
 class World(Ground[SimDriver]):
     called: ClassVar[str] = "nodes"
 
-    def __init__(self, seed: int = 1, *, network: NetworkModel | None = None, settings: Settings | None = None) -> None:
-        super().__init__(seed, (), settings, network)
+    def __init__(
+        self, seed: int = 1, *, network: NetworkModel | None = None, settings: Settings | None = None, trace: bool | str = False
+    ) -> None:
+        """With `trace` what happens is recorded (`rows`, `write_trace`)."""
+        super().__init__(seed, (), settings, network, trace)
         self.loop = VirtualLoop(self._scheduler)
         self._chronicle = Chronicle(self.logs)
         self._node_by_driver: dict[SimDriver, Node] = {}
         self._witness_by_driver: dict[SimDriver, Witness] = {}
+        self._recorder_by_driver: dict[SimDriver, Recorder] = {}
         self._made: Counter[str] = Counter()
         self._programs: dict[asyncio.Task[Any], set[str]] = {}
         """The coroutines of this run, and the nodes that each has opened."""
@@ -87,6 +93,8 @@ class World(Ground[SimDriver]):
 
         def core(*arguments: Any, **options: Any) -> Witness:
             application, chronicle = self._application_by_name[name], self._chronicle
+            if self.tracing is not None:
+                options["recorder"] = self._recorder_by_driver[driver] = self.tracing.recorder(name, driver.now)
             witness = Witness(*arguments, chronicle=chronicle, application=application, clock=lambda: self.now, **options)
             self._witness_by_driver[driver] = witness
             return witness
@@ -187,6 +195,9 @@ class World(Ground[SimDriver]):
         if not driver.alive:
             return
         super().crash(name)
+        self._sample(driver)
+        if driver in self._recorder_by_driver:
+            self._recorder_by_driver[driver].crash()
         self._close(driver)
         self._node_by_driver[driver].abandon(f"{name} has crashed")
         for task, names in self._programs.items():
@@ -214,6 +225,14 @@ class World(Ground[SimDriver]):
     def _close(self, driver: SimDriver) -> None:
         if driver in self._witness_by_driver:
             self._witness_by_driver[driver].crash()  # in the groups that it has not left
+        if driver in self._recorder_by_driver:
+            self._sample(driver)
+            self._recorder_by_driver[driver].close()
+
+    def _sample(self, process: SimDriver) -> None:
+        if process in self._witness_by_driver:
+            for membership in self._witness_by_driver[process].memberships.values():
+                sample(membership)
 
     def _cast(self, source: SimDriver, to: tuple[Address, ...] | None, wire: bytes) -> None:
         if to is None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -62,7 +63,7 @@ class Continuation:
         self.removed = False
         self._version = self._written = 0
         """How many changes were made, and how many of them are in the store."""
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiting: list[_Waiter] = []
         self._writer: asyncio.Task[None] | None = None
 
     # -- changes ---------------------------------------------------------------------------------------------------------------
@@ -134,24 +135,26 @@ class Continuation:
     async def settle(self, timeout: float | None) -> None:
         """Waits until the changes that were made so far are in the store."""
         self._reach.check_open()
-        timeout = self._reach.settings.timeout_s if timeout is None else timeout
+        until = self._reach.until(timeout)
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((self._version, written))
+        self._waiting.append(_Waiter(self._version, until, written))
         if self._writer is None:
-            self._writer = asyncio.create_task(self._write(timeout), name=f"continuation of {self.wanted.id}")
+            self._writer = asyncio.create_task(self._write(), name=f"continuation of {self.wanted.id}")
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout_at(until):
                 await written
         except TimeoutError:
             raise self._reach.unreachable() from None
 
-    async def _write(self, timeout: float) -> None:
+    async def _write(self) -> None:
         """Writes until nothing is left that somebody waits for."""
+        clock = asyncio.get_running_loop().time
         try:
             while self._waiting:
-                version = self._version
+                version, now = self._version, clock()
                 try:
-                    self.record = await self._update(timeout)
+                    # As long as the most patient waits: one in a hurry must not end it for those whose changes share the write.
+                    self.record = await self._update(max(max(waiter.until for waiter in self._waiting) - now, 0.0))
                 except StoreUnreachable as error:
                     self._tell(version, error)  # it stays wanted
                 except Exception as error:
@@ -197,15 +200,15 @@ class Continuation:
         return f"the subscriber {self.record.id!r} of {self.record.topic!r}", why
 
     def _tell(self, version: int, error: Exception | None) -> None:
-        told = [future for made, future in self._waiting if made <= version]
-        self._waiting = [(made, future) for made, future in self._waiting if made > version]
-        for future in told:
-            if future.done():
+        told = [waiter.written for waiter in self._waiting if waiter.version <= version]
+        self._waiting = [waiter for waiter in self._waiting if waiter.version > version]
+        for written in told:
+            if written.done():
                 continue
             if error is None:
-                future.set_result(None)
+                written.set_result(None)
             else:
-                future.set_exception(error)
+                written.set_exception(error)
 
     async def remove(self, timeout: float | None) -> None:
         """Unsubscribes."""
@@ -228,5 +231,11 @@ class Continuation:
     async def close(self) -> None:
         if self._writer is not None:
             self._writer.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._writer
+            await asyncio.wait((self._writer,))  # not awaited itself: whoever is cancelled meanwhile must hear of it
+
+
+class _Waiter(NamedTuple):
+    version: int
+    """Of the change that is waited for."""
+    until: float
+    written: asyncio.Future[None]

@@ -12,7 +12,9 @@ above the publisher's newest are there already and are not written again, so tha
 **Conditions.** Records and subscribers change by compare-and-set on their revision: `Conflict` says that somebody else was faster.
 **Errors** are those of `antiphon.errors`: UnknownTopic, TopicTaken, Fenced, Conflict, StoreFull, TooLarge; whatever comes of a store that
 does not answer is StoreUnreachable, and then the call may or may not have happened: repeating it is always right.
-**Cancelling** a call leaves it done or not done, never half; the next call works.
+**Order.** Publishes of one grant take effect in the order of the calls, also when several are under way at once.
+**Cancelling** a call leaves it done or not done, never half; the next call works. Where the store is a process of its own a call that was
+cancelled may still be on its way, and then happens before the next write to the same topic, subscriber or record takes effect, or never.
 """
 
 from __future__ import annotations

@@ -93,7 +93,8 @@ class Outbox:
     ) -> int:
         """Keeps the values; returns the number of the last one in this outbox, those of one put have numbers that follow each other.
 
-        `first`: the publisher's own number of the first value, if the values may be in the store already under such numbers.
+        `first`: the publisher's own number of the first value, if the values may be in the store already under such numbers. What waits
+        here under them already is not kept twice.
         `since`: the store's time before they were first sent, or as it was last heard (`holdings.seen`)."""
         checked_name(topic)
         size = sum(len(entry.data) for entry in entries)
@@ -110,13 +111,15 @@ class Outbox:
         self._arriving.append(since)
         self._hold()
         try:
-            number, self._oldest = await self._ask(lambda file: (file.put(topic, options, entries, first, since), file.oldest()))
+            (number, there), self._oldest = await self._ask(lambda file: (file.put(topic, options, entries, first, since), file.oldest()))
         except BaseException:
             self._count(topic, -len(entries), -size)
             raise
         finally:
             self._arriving.remove(since)
             self._hold()
+        if there:
+            self._count(topic, -there, -sum(len(entry.data) for entry in entries[:there]))
         self.arrived.set()
         return number
 

@@ -78,13 +78,18 @@ class OutboxFile:
         (seen,) = self._run("SELECT min(seen) FROM entries").fetchone()
         return None if seen is None else int(seen)
 
-    def put(self, topic: str, options: TopicOptions | None, entries: Sequence[Entry], first: int | None, seen: Moment) -> int:
-        """Returns the number of the last of them in this outbox; those of one put follow each other."""
+    def put(self, topic: str, options: TopicOptions | None, entries: Sequence[Entry], first: int | None, seen: Moment) -> tuple[int, int]:
+        """Returns the number of the last of them in this outbox, those of one put follow each other; and how many of them, from the first
+        on, were in it before, because whoever put them was killed before it was told."""
+        there = 0
         if first is not None:
             # A value that has a number already would be taken for written if one that waits before it got a greater one.
             tail = self._run("SELECT number FROM entries WHERE topic = ? ORDER BY id DESC LIMIT 1", (topic,)).fetchone()
-            if tail is not None and (tail[0] is None or tail[0] >= first):
-                raise UsageError(f"values of {topic!r} wait in {self.path}: what comes after them has no numbers yet, leave `first` out")
+            if tail is not None and tail[0] is not None and tail[0] >= first:
+                there = self._there(topic, entries, first)
+                entries, first = entries[there:], first + there
+            if tail is not None and entries and (tail[0] is None or tail[0] >= first):
+                raise UsageError(f"values of {topic!r} wait in {self.path}: publish what comes after them without number=")
         packed = None if options is None else msgspec.json.encode(options)
         self._run(
             "INSERT INTO topics VALUES (?, ?) ON CONFLICT (topic) DO UPDATE SET options = coalesce(excluded.options, options)",
@@ -93,7 +98,18 @@ class OutboxFile:
         rows = [(topic, None if first is None else first + at, seen, entry.key, entry.data) for at, entry in enumerate(entries)]
         self._many("INSERT INTO entries (topic, number, seen, key, data) VALUES (?, ?, ?, ?, ?)", rows)
         (newest,) = self._run("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchone() or (0,)
-        return int(newest)
+        return int(newest), there
+
+    def _there(self, topic: str, entries: Sequence[Entry], first: int) -> int:
+        """How many of the entries, from the first on, wait here under these very numbers."""
+        rows = self._run(
+            "SELECT number, data, key FROM entries WHERE topic = ? AND number BETWEEN ? AND ?", (topic, first, first + len(entries) - 1)
+        )
+        known = {number: (data, key) for number, data, key in rows}
+        for at, entry in enumerate(entries):
+            if known.get(first + at) != (entry.data, entry.key):
+                return at
+        return len(entries)
 
     def waiting(self, topic: str, values: int, size: int) -> Waiting | None:
         """At most so many values with so many bytes, but at least one if there is any."""

@@ -269,8 +269,7 @@ class Prefetch:
     async def close(self, error: Exception | None = None) -> None:
         self._stop(error)
         self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        await asyncio.wait((self._task,))  # not awaited itself: whoever is cancelled meanwhile must hear of it
 
 
 class _Run:

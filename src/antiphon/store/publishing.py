@@ -15,17 +15,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
-from antiphon.errors import AntiphonError, Fenced, InvalidOption, StoreFull, StoreUnreachable, TimedOut, UsageError
-from antiphon.model.ranges import Ranges
+from antiphon.errors import AntiphonError, Fenced, StoreFull, StoreUnreachable, TimedOut
 from antiphon.store.acknowledgement import Acknowledgement, Published
 from antiphon.store.gathering import Batch, Job, gather
+from antiphon.store.numbering import Numbering
 from antiphon.store.reach import Reach
 from antiphon.store.records import Entry, Grant, Receipt, TopicOptions
 from antiphon.store.right import Right
 from antiphon.store.waiting_line import WaitingLine
-
-_NUMBER_LIMIT = 1 << 62
-_DOUBTS = 1_024
 
 
 class Outbox(Protocol):
@@ -41,11 +38,7 @@ class Publisher:
         self.topic, self.name = topic, name
         self._reach, self._outbox, self._settings = reach, outbox, reach.settings
         self._right = Right(reach, topic, name)
-        self._next = 1
-        """The own number of the next value."""
-        self._acknowledged = 0
-        self._doubtful = Ranges()
-        """Own numbers that were given up without knowing what became of them."""
+        self._numbering = Numbering(topic, name)
         self._line = WaitingLine(reach.settings.queue_values, reach.settings.queue_bytes, self._late)
         self._turn = asyncio.Lock()
         """Whoever writes, or changes the right to."""
@@ -54,7 +47,7 @@ class Publisher:
     @property
     def number(self) -> int:
         """The own number of the newest value that the store is known to have."""
-        return self._acknowledged
+        return self._numbering.acknowledged
 
     @property
     def waiting(self) -> int:
@@ -67,7 +60,7 @@ class Publisher:
         """Asks for the right to write anew, whatever it was before."""
         async with self._turn_within(timeout) as left:
             grant = await self._right.register(options, takeover, left)
-            self._count_from(grant)
+            self._numbering.begin(grant)
             if self._in_outbox():
                 self._right.grant = None  # what is there goes first, and whoever sends it registers for itself
             return grant
@@ -89,19 +82,15 @@ class Publisher:
 
     async def _granted(self, timeout: float) -> Grant:
         grant = await self._right.granted(timeout)
-        self._count_from(grant)
+        self._numbering.begin(grant)
         return grant
-
-    def _count_from(self, grant: Grant) -> None:
-        self._next = max(self._next, grant.number + 1)
-        self._acknowledged = max(self._acknowledged, grant.number)
 
     @asynccontextmanager
     async def _turn_within(self, timeout: float | None) -> AsyncIterator[float]:
         """Waits for the batch under way, and gives how long the call may still take."""
         self._reach.check_open()
         clock = asyncio.get_running_loop().time
-        until = clock() + (self._settings.timeout_s if timeout is None else timeout)
+        until = self._reach.until(timeout)
         try:
             async with asyncio.timeout_at(until):
                 await self._turn.acquire()
@@ -124,10 +113,10 @@ class Publisher:
         self._reach.check_open()
         self._right.check()
         if number is not None:
-            self._check_number(number, len(entries))
+            self._numbering.check(number, len(entries))
         if not entries:
             return Published(1, 0)
-        until = asyncio.get_running_loop().time() + (self._settings.timeout_s if timeout is None else timeout)
+        until = self._reach.until(timeout)
         try:
             await self._line.room(len(entries), size, until)
         except TimeoutError:
@@ -144,28 +133,22 @@ class Publisher:
                 self._worker = asyncio.create_task(self._work(), name=f"publishing {self.topic}")
             return await job.outcome
         finally:
+            # Cancelled while this call itself was sending its first batch, it has no outcome yet: the rest must not go with the next.
+            job.outcome.cancel()
             self._line.leave(job)
 
     async def _send_alone(self, grant: Grant) -> None:
         """Nothing else waits or is under way: the caller sends its first batch itself, which saves it two turns of the event loop. What
         others publish meanwhile waits for the end of it as ever."""
         async with self._turn:
-            batch = gather(self._line.jobs, self._next, self._reach.backend.batch_values, self._reach.backend.batch_bytes)
+            batch = gather(self._line.jobs, self._numbering.next, self._reach.backend.batch_values, self._reach.backend.batch_bytes)
             assert batch is not None, "a call came in just now"
-            self._next = max(self._next, batch.last + 1)
+            self._numbering.send(batch)
             await self._send(grant, batch)
 
-    def _check_number(self, number: int, count: int) -> None:
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 < number <= _NUMBER_LIMIT - count:
-            raise InvalidOption("number", number, "a publisher's own numbers begin with 1 and grow")
-        if number in self._doubtful and number <= self._acknowledged:
-            raise UsageError(
-                f"the value {number} of {self.name!r} was given up, and later ones have been written: it can no longer be written in its "
-                "place. Publish it without a number, or find out whether it is there"
-            )
-
     def _late(self, job: Job) -> AntiphonError:
-        return self._reach.unreachable(job.first) if job.first is not None or self._reach.trouble else self._crowded()
+        number = self._numbering.tell(job)
+        return self._reach.unreachable(number) if number is not None or self._reach.trouble else self._crowded()
 
     def _crowded(self) -> AntiphonError:
         if self._reach.trouble:
@@ -198,12 +181,12 @@ class Publisher:
             except Exception as error:
                 line.fail(error)
                 return
-        batch = gather(line.jobs, self._next, backend.batch_values, backend.batch_bytes)
+        batch = gather(line.jobs, self._numbering.next, backend.batch_values, backend.batch_bytes)
         if batch is not None:
             if grant is None:
                 await self._hand_over(batch, batch.first if batch.said else None)
             else:
-                self._next = max(self._next, batch.last + 1)
+                self._numbering.send(batch)
                 await self._send(grant, batch)
 
     async def _send(self, grant: Grant, batch: Batch) -> None:
@@ -214,10 +197,10 @@ class Publisher:
             else:
                 await self._settle_one_by_one(grant, batch)
         except asyncio.CancelledError:
-            self._doubt(batch)
+            self._numbering.give_up(batch)
             raise
         except StoreUnreachable as error:
-            self._doubt(batch)
+            self._numbering.give_up(batch)
             if self._outbox is None:
                 self._fail(batch, error)
             else:
@@ -226,6 +209,7 @@ class Publisher:
             self._fail(batch, self._right.fence(error))
             self._line.fail(error)
         except Exception as error:
+            self._numbering.give_up(batch)
             self._fail(batch, error)
 
     async def _publish(self, grant: Grant, first: int, entries: Sequence[Entry], batch: Batch) -> Receipt:
@@ -251,14 +235,8 @@ class Publisher:
             job.settle(count, await self._publish(grant, batch.first + at, batch.entries[at : at + count], batch))
             at += count
 
-    def _doubt(self, batch: Batch) -> None:
-        """The store may have it or not."""
-        self._doubtful.add(batch.first, batch.last)
-        if len(self._doubtful) > _DOUBTS:
-            self._doubtful.pop_up_to(self._doubtful.lows[0])
-
     def _acknowledge(self, batch: Batch) -> None:
-        self._acknowledged = max(self._acknowledged, batch.last)
+        self._numbering.settle(batch)
         self._reach.tally.published += len(batch.entries)
         self._reach.tally.batches += 1
 
@@ -271,6 +249,7 @@ class Publisher:
         except Exception as error:
             self._fail(batch, error)
             return
+        self._numbering.queue(batch, numbered=first is not None)
         self._reach.tally.queued += len(batch.entries)
         for job, count in batch.shares:
             job.queue(count, number, numbered=first is not None)
@@ -282,10 +261,10 @@ class Publisher:
     def _fail(self, batch: Batch, error: Exception) -> None:
         for job, _ in batch.shares:
             if isinstance(error, StoreUnreachable):
-                job.fail(self._reach.unreachable(job.first))
+                job.fail(self._reach.unreachable(self._numbering.tell(job)))
             elif isinstance(error, StoreFull):
                 full = StoreFull(error.url, error.why)
-                full.number = job.first
+                full.number = self._numbering.tell(job)
                 job.fail(full)
             else:
                 job.fail(error)

@@ -15,7 +15,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from antiphon.errors import AntiphonError, StoreUnreachable, UsageError
+from antiphon.errors import AntiphonError, InvalidOption, StoreUnreachable, UsageError
+from antiphon.model.recording import StoreTranscript
 from antiphon.store.contract import Backend
 from antiphon.store.settings import StoreSettings
 from antiphon.store.tally import Tally
@@ -29,6 +30,8 @@ class Reach:
         self.backend, self.settings = backend, settings
         self._tell_answered = answered
         self.tally = Tally()
+        self.transcript: StoreTranscript | None = None
+        """Takes down what subscribers are given."""
         self.trouble = ""
         """Why the store does not answer; empty when it did last time."""
         self.closing = self.closed = False
@@ -106,8 +109,7 @@ class Reach:
         """What `ask` returns, or raises, once the store answers; raises StoreUnreachable when it does not in time."""
         if self.closed:
             self.check_open()
-        clock = asyncio.get_running_loop().time
-        until = clock() + (self.settings.timeout_s if timeout is None else timeout)
+        clock, until = asyncio.get_running_loop().time, self.until(timeout)
         pauses: _Pauses | None = None
         while True:
             call = asyncio.timeout_at(until)
@@ -134,6 +136,14 @@ class Reach:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._closed.wait()
+
+    def until(self, timeout: float | None) -> float:
+        """When the time of a call that begins now is over. What is no time is refused: one that is not a number would stop every timer."""
+        if timeout is None:
+            timeout = self.settings.timeout_s
+        elif isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout != timeout:
+            raise InvalidOption("timeout", timeout, "give a number of seconds")
+        return asyncio.get_running_loop().time() + timeout
 
     def unreachable(self, number: int | None = None) -> StoreUnreachable:
         """The error for a call that is given up."""

@@ -6,12 +6,12 @@ wall clock and never goes back. Numbers of values (`seq`) begin with 1 in every 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from antiphon.errors import InvalidName, InvalidOption
+from antiphon.errors import InvalidName, InvalidOption, UsageError
 
 Moment = int
 """Store time in nanoseconds."""
@@ -22,6 +22,7 @@ Start = int | Literal["earliest", "latest"]
 SECOND: Moment = 1_000_000_000
 NAME_BYTES = 128
 KEY_BYTES = 256
+SEQ_LIMIT = 1 << 62
 LEASE_LIMIT_S = 100 * 365 * 86_400.0
 
 
@@ -171,3 +172,17 @@ def checked_lease(lease_s: object) -> Moment:
     if isinstance(lease_s, bool) or not isinstance(lease_s, int | float) or not 0 < lease_s <= LEASE_LIMIT_S:
         raise InvalidOption("lease", lease_s, f"a lease is an age in seconds, above 0 and up to {LEASE_LIMIT_S:.0f} (a hundred years)")
     return max(1, round(lease_s * SECOND))
+
+
+def checked_seq(seq: object) -> int:
+    """The number of a value."""
+    if isinstance(seq, bool) or not isinstance(seq, int) or seq < 1:
+        raise InvalidOption("seq", seq, "the numbers of values begin with 1")
+    if seq >= SEQ_LIMIT:
+        raise UsageError(f"{seq} is no number of a value")
+    return seq
+
+
+def checked_seqs(seqs: object) -> list[int]:
+    """The number of one value, or the numbers of several; sorted, each once."""
+    return sorted({checked_seq(seq) for seq in (seqs if isinstance(seqs, Iterable) else (seqs,))})

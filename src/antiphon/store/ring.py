@@ -60,6 +60,8 @@ class RingNode:
         self._search_at: Moment = 0
         self._marked = 0
         self._is_member = False
+        self._trouble = ""
+        """Why it could not take part last time."""
         self._ready = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -75,7 +77,8 @@ class RingNode:
             async with asyncio.timeout(timeout_s):
                 await self._ready.wait()
         except TimeoutError:
-            raise StoreUnreachable(self._backend.url, "it took too long to join the ring of its nodes") from None
+            why = f": {self._trouble}" if self._trouble else ""
+            raise StoreUnreachable(self._backend.url, f"it took too long to join the ring of its nodes{why}") from None
 
     async def stop(self) -> None:
         """Leaves the ring, unless the store does not answer: then the others find this node silent."""
@@ -102,20 +105,19 @@ class RingNode:
         }
 
     async def _run(self) -> None:
-        trouble = ""
         while True:
             revision, watched = 0, False
             try:
                 async with asyncio.timeout(self._timeout_s):
                     token, revision = await self.turn()
-                watched, trouble = len(token.members) <= WATCHERS, ""
+                watched, self._trouble = len(token.members) <= WATCHERS, ""
                 if watched:
                     await self._backend.watch(TOKEN, revision, self._look_s)
             except (AntiphonError, TimeoutError) as error:
                 self.unreachable += 1
-                if str(error) != trouble:
+                if str(error) != self._trouble:
                     log.warning("node %s of the ring on %s cannot take part: %s", self.id, self._backend.url, error)
-                trouble, watched = str(error), False
+                self._trouble, watched = str(error), False
             if not watched:
                 await asyncio.sleep(self._look_s * self._chance.uniform(0.5, 1.0))
 

@@ -41,6 +41,10 @@ class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Ranges of values that a subscriber may have marked done one by one."""
 
     def __post_init__(self) -> None:
+        for name in (*_INTERVALS, *_BOUNDS, "clock_s", "collect_s"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int if name in _BOUNDS else int | float):
+                raise InvalidOption(name, value, f"give a number{' of seconds' if name not in _BOUNDS else ''}")
         for name in _INTERVALS:
             if not 0 < getattr(self, name) < float("inf"):
                 raise InvalidOption(name, getattr(self, name), "give a number of seconds above 0")

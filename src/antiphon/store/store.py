@@ -24,6 +24,7 @@ from msgspec import structs
 
 from antiphon.errors import InvalidOption, StoreUnreachable, UsageError
 from antiphon.model.payload import codec_for
+from antiphon.model.recording import StoreTranscript
 from antiphon.store.agents.agent import Agent
 from antiphon.store.agents.running import Running
 from antiphon.store.collector import Collector, collect
@@ -33,6 +34,7 @@ from antiphon.store.holdings import Holdings
 from antiphon.store.outbox import Outbox
 from antiphon.store.publishing import Publisher
 from antiphon.store.reach import Reach
+from antiphon.store.recorded import recorded
 from antiphon.store.records import Collected, Moment, TopicInfo, checked_name
 from antiphon.store.ring import RingNode
 from antiphon.store.settings import StoreSettings
@@ -51,12 +53,16 @@ class Store:
         name: str | None = None,
         outbox: str | os.PathLike[str] | None = None,
         settings: StoreSettings | None = None,
+        transcript: StoreTranscript | None = None,
     ) -> None:
-        """Made by `open_store`, or with a back end of your own."""
+        """Made by `open_store`, or with a back end of your own. `transcript` takes down what happens."""
+        if transcript is not None:
+            backend = recorded(backend, transcript)
         self.name = None if name is None else checked_name(name, "publisher")
         self.settings = settings or StoreSettings()
         self.reach = Reach(backend, self.settings, self._answered)
         """The way to the back end: what is built on a store asks through it."""
+        self.reach.transcript = transcript
         self.holdings = Holdings()
         """What is still needed of the store here."""
         self.timekeeper = Timekeeper(self.reach, self.holdings)
@@ -158,9 +164,9 @@ class Store:
         """All there are, by name."""
         return await self.reach.insist(self.reach.backend.topics, timeout)
 
-    async def collect(self, topics: Iterable[str] | None = None, *, timeout: float | None = None) -> dict[str, Collected]:
-        """Removes from these topics, or from all, what nobody needs any more; says for each how far that went."""
-        chosen = None if topics is None else [checked_name(topic) for topic in topics]
+    async def collect(self, topics: str | Iterable[str] | None = None, *, timeout: float | None = None) -> dict[str, Collected]:
+        """Removes from this topic, these, or all, what nobody needs any more; says for each how far that went."""
+        chosen = None if topics is None else [checked_name(topic) for topic in ((topics,) if isinstance(topics, str) else topics)]
         ring = self._ring if self._ring_started else None
         return await self.reach.insist(lambda: collect(self.reach.backend, chosen, ring=ring), timeout)
 
@@ -207,14 +213,16 @@ class Store:
 
     # -- what topics and subscriptions ask -------------------------------------------------------------------------------------
 
-    def publisher(self, topic: str) -> Publisher:
-        """The one publisher that all who publish to this topic here share."""
+    def publisher(self, topic: str, name: str | None = None) -> Publisher:
+        """The one publisher that all who publish to this topic here share. `name` is another than the store's for this topic, said before
+        anybody publishes to it; with an outbox it counts for nothing, since what lies there is published under one name."""
         self.reach.check_open()
         if self.name is None:
             raise InvalidOption("name", None, "whoever publishes has a name: open_store(…, name=…)")
         publisher = self._publisher_by_topic.get(topic)
         if publisher is None:
-            publisher = self._publisher_by_topic[topic] = Publisher(self.reach, topic, self.name, self._outbox)
+            chosen = self.name if name is None or self._outbox is not None else name
+            publisher = self._publisher_by_topic[topic] = Publisher(self.reach, topic, chosen, self._outbox)
         return publisher
 
     async def seated(self, timeout: float | None) -> None:

@@ -9,7 +9,8 @@ Whoever comes back under the same id goes on where `done` was last acknowledged,
 next call, or its reading within `watch_s`, raises Fenced. Values older than the lease are skipped and counted, judged by the store's time
 when they are delivered. Reading is one stream, shared by all who read here.
 
-Every call may be cancelled: what was not read is read by the next, and a `done` has happened or not.
+Every call may be cancelled: what was not read is read by the next. A `done` that was cancelled, or not answered in time, is not taken back:
+the store has it, or has it with the next one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from antiphon.model.ranges import Ranges
 from antiphon.store import retention
 from antiphon.store.continuation import Continuation, look
 from antiphon.store.prefetch import Prefetch
-from antiphon.store.records import SECOND, Gap, Moment, Subscriber, Value, checked_lease
+from antiphon.store.recorded import ranges_of
+from antiphon.store.records import SECOND, Gap, Moment, Subscriber, Value, checked_lease, checked_seqs
 from antiphon.store.settings import StoreSettings
 from antiphon.store.succession import Item, Succession
 
@@ -115,8 +117,9 @@ class Subscription:
     async def read_many(self, limit: int, timeout: float | None = None) -> list[Item]:
         """The next ones, at least one; raises TimedOut when there is none for so long."""
         checked_limit(limit)
+        until = None if timeout is None else self._reach.until(timeout)
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout_at(until):
                 return await self._take(limit)
         except StopAsyncIteration:
             raise UsageError(f"the subscription to {self.topic!r} is closed: subscribe again under the id {self.id!r}") from None
@@ -144,6 +147,8 @@ class Subscription:
         gaps = list(map(type, items)).count(Gap)
         self._reach.tally.gaps += gaps
         self._reach.tally.read += len(items) - gaps
+        if self._reach.transcript is not None:
+            self._reach.transcript.read(self.topic, self.id, self.epoch, ranges_of(items))
 
     def due(self, items: list[Item], now: Moment) -> list[Item]:
         """Without what this subscriber is not to be told: what is done already, and what is older than its lease."""
@@ -165,6 +170,8 @@ class Subscription:
                     self._expired += 1
                     self._reach.tally.expired += 1
                     self._succession.skip(item.seq, item.seq)
+                    if self._reach.transcript is not None:
+                        self._reach.transcript.read(self.topic, self.id, self.epoch, [(item.seq, item.seq, "expired")])
         return due
 
     async def still_due(self, items: list[Item]) -> list[Item]:
@@ -186,14 +193,15 @@ class Subscription:
     async def done_one(self, seqs: int | Iterable[int], state: bytes | None = None, *, timeout: float | None = None) -> None:
         """Done with these single values, in any order; they are not delivered again. The position follows when all before it are."""
         state = self._continuation.checked_state(state)
-        chosen = [seqs] if isinstance(seqs, int) else sorted(set(seqs))
-        for seq in chosen[:1] + chosen[-1:]:
-            await self._checked_seq(seq, timeout)
+        chosen = checked_seqs(seqs)
+        if chosen:
+            await self._checked_seq(chosen[-1], timeout)
         self._continuation.mark(chosen, state, self._succession.passed)
         await self._settle(timeout)
 
     async def renew(self, lease: float, *, timeout: float | None = None) -> None:
         """From now on values are due to this subscriber for so many seconds."""
+        self._reach.until(timeout)
         self._continuation.renew(checked_lease(lease))
         await self._settle(timeout)
 
@@ -209,6 +217,7 @@ class Subscription:
 
     async def _checked_seq(self, seq: int, timeout: float | None) -> None:
         self._reach.check_open()
+        self._reach.until(timeout)  # refused before anything is changed
         if isinstance(seq, bool) or not isinstance(seq, int) or seq < 0:
             raise InvalidOption("seq", seq, "give the number of a value, as it came with it")
         if seq > self._prefetch.last:

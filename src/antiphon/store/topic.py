@@ -3,7 +3,7 @@
 `publish` returns when the store has the value; how much that is worth is the type of what it returns (`acknowledgement.py`). Many who
 publish at once share a write. A publish that the store does not answer to is repeated, and written once.
 
-Every call may be cancelled: a publish that was cancelled has happened or not, and the next one goes on after it.
+Every call may be cancelled: a publish that was cancelled has happened or not when the next one is written, and does not happen after it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,26 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from antiphon.errors import InvalidName, InvalidOption, TimedOut, TooLarge, UnknownTopic, UsageError
+from antiphon.errors import InvalidName, InvalidOption, TimedOut, TooLarge, UnknownTopic
 from antiphon.model.payload import PayloadCodec
 from antiphon.store.acknowledgement import Acknowledgement
 from antiphon.store.continuation import come
 from antiphon.store.publishing import Publisher
-from antiphon.store.records import KEY_BYTES, SECOND, Entry, Gap, Start, TopicInfo, TopicOptions, Value, checked_lease, checked_name
+from antiphon.store.records import (
+    KEY_BYTES,
+    SECOND,
+    SEQ_LIMIT,
+    Entry,
+    Gap,
+    Start,
+    TopicInfo,
+    TopicOptions,
+    Value,
+    checked_lease,
+    checked_name,
+    checked_seq,
+    checked_seqs,
+)
 from antiphon.store.subscription import Subscription
 from antiphon.store.succession import Item
 
@@ -95,8 +109,10 @@ class Topic:
         asked for: `durability="relaxed"`), Queued when it is in the outbox of this node. Raises StoreUnreachable when the store has not
         answered in time; `publish(value, number=error.number)` then repeats it without writing it twice.
 
-        `number` is this publisher's own number of the value, greater than those before. Whoever has such numbers anyway (lines of a file,
-        say) publishes each value once whatever crashes: `topic.number` says after `register` which is the newest that is there."""
+        `number` is this publisher's own number of the value, greater than those before: for all values of a topic or for none. Whoever has
+        such numbers anyway (lines of a file, say) publishes each value once whatever crashes: `topic.number` says after `register` which is
+        the newest that is there. A number that is not above it is taken for a repeat, so one that is said where this program has
+        counted is refused with UsageError; whether another program has counted before, nobody knows."""
         publisher, synced = self._publisher(), _synced(durability)
         entry = Entry(self._encode(value), _checked_key(key))
         size = len(entry.data)
@@ -139,9 +155,7 @@ class Topic:
     async def erase(self, seqs: int | Iterable[int], *, timeout: float | None = None) -> int:
         """Takes values back: whoever has not read them is told of a gap. Only the publisher may, and in a shared topic each its own.
         Returns how many went; when the store had to be asked again, some of those that went before are not counted."""
-        chosen = [seqs] if isinstance(seqs, int) else list(seqs)
-        for seq in chosen:
-            _checked_seq(seq)
+        chosen = checked_seqs(seqs)
         publisher, limit = self._publisher(), self._reach.backend.batch_values
         if not chosen:
             return 0
@@ -184,7 +198,7 @@ class Topic:
         and whoever held it before is fenced. `lease` says how old a value may be to be due, in seconds: LEASE_S, or as it was left.
         `start`, of a new one: `earliest`, `latest`, or after this number."""
         lifetime = None if lease is None else checked_lease(lease)
-        if isinstance(start, bool) or (start not in ("earliest", "latest") and not (isinstance(start, int) and start >= 0)):
+        if isinstance(start, bool) or (start not in ("earliest", "latest") and not (isinstance(start, int) and 0 <= start < SEQ_LIMIT)):
             raise InvalidOption("start", start, "choose 'earliest', 'latest', or the number after which to begin")
         self._reach.check_open()
         await self._store.seated(timeout)
@@ -213,9 +227,9 @@ class Topic:
 
     async def at(self, seq: int, *, timeout: float = 0.0) -> Item:
         """The value of this number, or the gap in its place. One that is not published yet is waited for so long; then TimedOut."""
-        _checked_seq(seq)
+        checked_seq(seq)
         reach = self._reach
-        until = asyncio.get_running_loop().time() + timeout
+        until = reach.until(timeout)
         reader = await reach.insist(lambda: reach.backend.reader(self.name, seq - 1))
         missed = False
         try:
@@ -269,10 +283,3 @@ def _checked_key(key: Any) -> str:
     if size > KEY_BYTES:
         raise InvalidName(key[:40] + "…", f"the key of a value has at most {KEY_BYTES} bytes")
     return key
-
-
-def _checked_seq(seq: Any) -> None:
-    if isinstance(seq, bool) or not isinstance(seq, int) or seq < 1:
-        raise InvalidOption("seq", seq, "the numbers of values begin with 1")
-    if seq >= 1 << 62:
-        raise UsageError(f"{seq} is no number of a value")

@@ -18,12 +18,14 @@ and stores of a process share one event loop in one thread in the background; ca
 
 from __future__ import annotations
 
+from antiphon.sync.archived_group import ArchivedGroup
 from antiphon.sync.group import Group
 from antiphon.sync.letter import Letter
 from antiphon.sync.node import Node
 from antiphon.sync.shelf import Stream
 from antiphon.sync.store import Store, open_store
+from antiphon.sync.store_group import StoreGroup
 from antiphon.sync.subscription import Subscription
 from antiphon.sync.topic import Topic
 
-__all__ = ["Group", "Letter", "Node", "Store", "Stream", "Subscription", "Topic", "open_store"]
+__all__ = ["ArchivedGroup", "Group", "Letter", "Node", "Store", "StoreGroup", "Stream", "Subscription", "Topic", "open_store"]

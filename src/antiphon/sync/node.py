@@ -7,18 +7,23 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from antiphon.api.archived_group import ArchivedGroup as AsyncArchivedGroup
 from antiphon.api.group import Group as AsyncGroup
 from antiphon.api.group import State
+from antiphon.api.store_group import StoreGroup as AsyncStoreGroup
 from antiphon.model.control import GroupInfo
 from antiphon.model.ids import Address, GroupId
 from antiphon.model.options import Settings
 from antiphon.runtime.node import Node as AsyncNode
 from antiphon.runtime.transports.contract import Transport
+from antiphon.sync.archived_group import ArchivedGroup
 from antiphon.sync.background import background
 from antiphon.sync.group import Group
 from antiphon.sync.shelf import Stream, never
 from antiphon.sync.store import Store
+from antiphon.sync.store_group import StoreGroup
 from antiphon.sync.topic import Topic
+from antiphon.trace.trace import Trace
 
 if TYPE_CHECKING:
     from antiphon.runtime.security import Certificates, PreSharedKey
@@ -41,6 +46,7 @@ class Node:
         metrics: str | int | None = None,
         store: str | Store | None = None,
         outbox: str | os.PathLike[str] | None = None,
+        trace: Trace | str | os.PathLike[str] | None = None,
         **more: Any,
     ) -> None:
         """The arguments are those of `antiphon.Node`; `store` is an address, or a store of `antiphon.sync` that is open."""
@@ -58,6 +64,7 @@ class Node:
             metrics=metrics,
             store=store.inside if isinstance(store, Store) else store,
             outbox=outbox,
+            trace=trace,
             **more,
         )
 
@@ -180,4 +187,8 @@ class Node:
             if not group.departed:
                 self._background.call(lambda: self._node.provide_state(group.id, snapshot, given))
 
+        if isinstance(group, AsyncStoreGroup):
+            return StoreGroup(group, self._background, state, provide)
+        if isinstance(group, AsyncArchivedGroup):
+            return ArchivedGroup(group, self._background, state, provide)
         return Group(group, self._background, state, provide)

@@ -69,8 +69,8 @@ class Store:
         """All there are, by name."""
         return self._background.run(self._store.topics(timeout=timeout))
 
-    def collect(self, topics: Iterable[str] | None = None, *, timeout: float | None = None) -> dict[str, Collected]:
-        """Removes from these topics, or from all, what nobody needs any more; says for each how far that went."""
+    def collect(self, topics: str | Iterable[str] | None = None, *, timeout: float | None = None) -> dict[str, Collected]:
+        """Removes from this topic, these, or all, what nobody needs any more; says for each how far that went."""
         return self._background.run(self._store.collect(topics, timeout=timeout))
 
     def time(self, *, timeout: float | None = None) -> Moment:

@@ -149,7 +149,8 @@ class Subscription:
 
     def done_one(self, seqs: int | Iterable[int], state: bytes | None = None, *, timeout: float | None = None) -> None:
         """Done with these single values, in any order; they are not delivered again. The position follows when all before it are."""
-        self._background.run(self._subscription.done_one(seqs, state, timeout=timeout))
+        chosen = list(seqs) if isinstance(seqs, Iterable) else seqs
+        self._background.run(self._subscription.done_one(chosen, state, timeout=timeout))
 
     def renew(self, lease: float, *, timeout: float | None = None) -> None:
         """From now on values are due to this subscriber for so many seconds."""

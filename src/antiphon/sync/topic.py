@@ -50,7 +50,7 @@ class Topic:
         timeout: float | None = None,
     ) -> Acknowledgement:
         """Publishes a value: returns Published when it is on disk and synced, Accepted when the store does not say so, Queued when it is
-        in the outbox of this node."""
+        in the outbox of this node. `number`: for all values of a topic or for none."""
         return self._background.run(self._topic.publish(value, key, durability=durability, number=number, timeout=timeout))
 
     def publish_many(
@@ -63,13 +63,16 @@ class Topic:
         timeout: float | None = None,
     ) -> Acknowledgement:
         """Publishes values in order, as few batches, and returns when the store has all of them: much cheaper per value."""
+        # Collected here: values that come from a file or from a call of this API would hold up the loop of all nodes, or wait for it.
+        given, names = list(values), None if keys is None else list(keys)
         return self._background.run(
-            self._topic.publish_many(values, keys=keys, durability=durability, number=number, timeout=timeout)
+            self._topic.publish_many(given, keys=names, durability=durability, number=number, timeout=timeout)
         )
 
     def erase(self, seqs: int | Iterable[int], *, timeout: float | None = None) -> int:
         """Takes values back: whoever has not read them is told of a gap. Returns how many went."""
-        return self._background.run(self._topic.erase(seqs, timeout=timeout))
+        chosen = list(seqs) if isinstance(seqs, Iterable) else seqs
+        return self._background.run(self._topic.erase(chosen, timeout=timeout))
 
     def release(self, *, timeout: float | None = None) -> None:
         """Gives the topic up, so that another may publish."""

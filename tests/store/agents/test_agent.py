@@ -156,7 +156,31 @@ async def for_ever(value: Value, state: Any) -> Outcome:
     return state, []
 
 
-@pytest.mark.parametrize("function", [nothing, elsewhere, untyped, too_large, too_many, no_state, long_key, for_ever])
+async def waits_for_what_is_cancelled(value: Value, state: Any) -> Outcome:
+    lost = asyncio.create_task(asyncio.sleep(60.0))
+    lost.cancel()
+    await lost
+    return state, []
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise ValueError("what was wrong cannot be said")
+
+    __repr__ = __str__
+
+
+def speechless(value: Value, state: Any) -> Outcome:
+    raise Speechless
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(nothing, elsewhere, untyped, too_large, too_many, no_state, long_key, for_ever),
+        *(waits_for_what_is_cancelled, speechless),
+    ],
+)
 def test_an_outcome_that_makes_no_sense_is_a_failure(function: Any) -> None:
     """What cannot be published would stop the agent for ever, or be left out in silence."""
 

@@ -131,7 +131,7 @@ def test_settings_that_cannot_work_are_refused() -> None:
     """A store would wait for ever, or keep nothing at all, because of a slip in a file."""
     nan, infinite = float("nan"), float("inf")
     wrong = {"timeout_s": 0, "retry_s": -1, "outbox_s": infinite, "clock_s": -0.1, "collect_s": nan, "queue_values": 0, "marks": 0}
-    for field, value in wrong.items():
+    for field, value in [*wrong.items(), ("timeout_s", "30"), ("clock_s", None), ("prefetch_values", 1.5), ("marks", True)]:
         with pytest.raises(InvalidOption, match=field):
             StoreSettings(**{field: value})
     with pytest.raises(TypeError):

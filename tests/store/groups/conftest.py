@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import StoreUnreachable
+from antiphon.errors import StoreFull, StoreUnreachable
 from antiphon.model.control import Wants
 from antiphon.model.events import Departed, Gap, Installed, Recovered, Stabilised, Synchronised
 from antiphon.model.frames import Batch
@@ -21,6 +21,7 @@ from antiphon.store.memory import MemoryBackend
 from antiphon.store.records import Entry
 from antiphon.store.sqlite import SqliteBackend
 
+_WRITES = ("register", "publish", "put", "remove")
 _CALLS = ("time", "register", "publish", "reader", "info", "get", "put", "remove", "records", "watch")
 
 
@@ -31,12 +32,20 @@ class Shaky:
     def __init__(self, backend: Any, rng: random.Random | None = None) -> None:
         self._backend, self._rng = backend, rng or random.Random(0)
         self.cut = False
+        self.full = False
+        """Whether there is no room for anything, as on a disk that is full."""
         self.loss = 0.0
         self.lost = 0
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._backend, name)
+        if self.full and name in _WRITES:
+            return self._refused
         return self._shaken(call) if name in _CALLS else call
+
+    async def _refused(self, *arguments: Any, **more: Any) -> Any:
+        await asyncio.sleep(0)
+        raise StoreFull(self._backend.url, "the disk has no room")
 
     def _shaken(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def shaken(*arguments: Any, **more: Any) -> Any:

@@ -187,6 +187,27 @@ def test_who_died_is_put_out_and_who_was_away_comes_in_again(company: Any) -> No
     company(story)
 
 
+def test_a_disk_that_was_full_puts_nobody_out_for_good(company: Any) -> None:
+    """Who could not beat because there was no room would never beat again, and would wait for ever to leave."""
+
+    async def story(everybody: Any) -> None:
+        ana, ben = [await everybody.join(name, silence_s=0.6) for name in ("ana", "ben")]
+        await everybody.until(lambda: len(ana.views()[-1][1]) == 2)
+        ben.backend.full = True
+        await everybody.until(lambda: ana.views()[-1][1] == (ana.core.me,), "ben is put out")
+        ben.backend.full = False
+        await everybody.until(lambda: len({ana.views()[-1], ben.views()[-1]}) == 1 and len(ana.views()[-1][1]) == 2, "ben is back")
+        ben.backend.full = True
+        leaving = asyncio.create_task(ben.core.leave())
+        await asyncio.sleep(0.1)
+        assert not leaving.done()
+        ben.backend.full = False
+        await leaving
+        assert ben.departed == "left"
+
+    company(story)
+
+
 def test_who_was_away_until_all_had_left_goes_on_with_the_group(company: Any) -> None:
     """What a member sent while it was alone would be in a group that has ended, and its views would begin anew."""
 
@@ -282,7 +303,7 @@ def test_what_is_not_in_the_store_any_more_is_an_explicit_gap() -> None:
             await asyncio.sleep(0.01)
         gap = next(event for event in told if type(event).__name__ == "Gap")
         assert gap.lost[core.group][1] == 2_000, "the numbers of the store, up to the last that is gone"
-        assert core.stats()["gaps"] == 1
+        assert core.stats()["gaps_told"] == 1
         core.stop()
 
     asyncio.run(asyncio.wait_for(story(), 60))

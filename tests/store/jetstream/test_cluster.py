@@ -11,8 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from antiphon.errors import Conflict, StoreUnreachable
+from antiphon.store.holdings import Holdings
 from antiphon.store.jetstream import JetStreamBackend, LocalServers
 from antiphon.store.records import SECOND, Entry
+from antiphon.store.ring import RingNode
 
 HOUR = 3_600 * SECOND
 PATIENCE_S = 120.0
@@ -98,5 +100,37 @@ def test_every_server_in_turn_is_killed_and_comes_back(cluster: LocalServers, op
                 if await asyncio.to_thread(cluster.is_current):
                     return
             await asyncio.sleep(0.1)
+
+    asyncio.run(story())
+
+
+def test_the_ring_goes_round_while_a_server_dies(cluster: LocalServers, opening: Opening) -> None:
+    """Nothing could be collected until the third machine is mended; or what a node reads would be, its word lost with a server."""
+
+    async def story() -> None:
+        async with asyncio.timeout(PATIENCE_S), opening(cluster.url) as one, opening(cluster.url) as two, opening(cluster.url) as three:
+            stores, holdings = (one, two, three), (Holdings(), Holdings(), Holdings())
+            # A node that waits for an answer while the leader changes is not silent.
+            nodes = [RingNode(store, held, node_timeout_s=20.0) for store, held in zip(stores, holdings, strict=True)]
+            for node in nodes:
+                node.start()
+                await node.ready(PATIENCE_S)
+            held = await one.time()
+            holdings[1].set(two, held)
+            assert await nodes[0].horizon(PATIENCE_S) <= held
+            await asyncio.to_thread(cluster.kill, 0)
+            assert await horizon(nodes[2]) <= held
+            holdings[1].set(two, None)
+            while await horizon(nodes[2]) <= held:
+                await asyncio.sleep(0.1)
+            assert [node.absences for node in nodes] == [0, 0, 0]
+            await asyncio.to_thread(cluster.start, 0)
+            for node in nodes:
+                await node.stop()
+
+    async def horizon(node: RingNode) -> int:
+        while True:
+            with suppress(StoreUnreachable):
+                return await node.horizon(PATIENCE_S)
 
     asyncio.run(story())

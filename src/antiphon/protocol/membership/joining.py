@@ -77,7 +77,7 @@ class Joining:
         if self._member.departed:
             return
         if port.now >= self._until:
-            self._member.depart("left", self._member.sent - self._member.delivered)
+            self._member.depart("left", self._member.unproven)
             return
         if self._member.unsent:
             # What was accepted while catching up would go unsaid.

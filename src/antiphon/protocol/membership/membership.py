@@ -21,6 +21,7 @@ from antiphon.model import control as c
 from antiphon.model.events import Delivery, Departed, Installed, NoMajority, Stabilised, Synchronised, Writable
 from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
 from antiphon.model.ids import Address, MemberId, MessageId
+from antiphon.model.recording import Transcript
 from antiphon.model.view import TAG_BITS, View
 from antiphon.protocol.endpoint import Endpoint
 from antiphon.protocol.membership.agreement import Agreement
@@ -59,13 +60,16 @@ class Membership:
         find_contacts: Callable[[], list[Address]],
         public: bool = False,
         on_accept: OnAccept | None = None,
+        transcript: Transcript | None = None,
     ) -> None:
         self.port, self.address, self.description = port, address, description
         self.me, self.group = port.me, port.group
         self.wants, self.find_contacts, self.public = wants, find_contacts, public
-        self._on_accept = on_accept
+        self._on_accept, self.transcript = on_accept, transcript
         self.endpoint: Endpoint | None = None
         self.stable = self.departed = self.leaving = self.ended = False
+        self._heard: int | None = 0
+        """Up to which number others have the own messages, as far as it was known when this member was left alone."""
         self.contacts: tuple[Address, ...] = ()
         """Nodes that may know of another side of a group that was founded here."""
         self.reading = True
@@ -162,7 +166,7 @@ class Membership:
         self.port.now = now
         if not self.leaving and not self.departed:
             self.leaving = True
-            if self.view is None or (self.view.members == (self.me,) and not self.unsent):
+            if self.view is None or (self._is_alone() and not self.unsent):
                 self.end()
             else:
                 self.joining.ask_to_leave()
@@ -170,7 +174,7 @@ class Membership:
     def end(self) -> None:
         """Goes as the last member; the group has ended, unless there is another side."""
         self.ended = self.view is not None and not self.absent
-        self.depart("left")
+        self.depart("left", None if self._is_alone() and not self.absent else self.unproven)
 
     def depart(self, reason: str, unsaid: int | None = None) -> None:
         """Is out; `unsaid` of the own messages may have reached nobody (None: those that were never sent)."""
@@ -297,6 +301,13 @@ class Membership:
         if self.private.busy:
             self.private.review()
 
+    def record_turn(self, now: float) -> None:
+        """Tells the transcript, where there is one, what the application is about to be told."""
+        transcript, endpoint, events = self.transcript, self.endpoint, self.port.events
+        if transcript is not None:
+            latest, waits = (0.0, None) if endpoint is None else (endpoint.context.latest, endpoint.waits)
+            transcript.end_turn(now, latest, events, waits)
+
     @property
     def quiet_until(self) -> float:
         """Before this there is nothing to do by itself, perhaps not even then."""
@@ -356,9 +367,12 @@ class Membership:
         if self.me not in seats:
             self.leaving = True
             if self.coordinator.change is None or self.coordinator.change.ballot != frame.view:
-                self.depart("left")
+                # Who was asked for the change has handed over everything; the others went on without this member's latest.
+                self.depart("left", None if self.agreement.promised == frame.view else self.unproven)
             return
         members = tuple(seats)
+        if members == (self.me,):
+            self._heard = self._proven()
         view = View(frame.view, members, frame.makers)
         starts = dict(zip(members, frame.starts, strict=True))
         side = next((side for side in frame.sides if self.me in side.members), c.Side(0, (self.me,)))
@@ -369,6 +383,8 @@ class Membership:
         self._others = tuple(dict.fromkeys(address for member, address in seats.items() if member != self.me))
         parents = tuple(sorted({other.view for other in frame.sides if other.view}))
         self.deliveries.epoch = c.Epoch(view.id, len(members), parents)
+        if self.transcript is not None:
+            self.transcript.begins(starts if frame.sides else {})
         if self.endpoint is None:
             self.endpoint = Endpoint(
                 self.me,
@@ -380,6 +396,7 @@ class Membership:
                 now=port.now,
                 cut=starts if frame.sides else None,
                 on_accept=self._on_accept,
+                transcript=self.transcript,
             )
             if not self.reading:
                 self.endpoint.stop_reading(port.now)
@@ -421,6 +438,8 @@ class Membership:
         assert self.port.view is not None
         if self.wants.kind == "state":
             self._know(self.past.adopted)
+            if self.transcript is not None and self.snapshot.arrived:
+                self.transcript.adopted(self.past.adopted.flat())
         wants = c.Wants() if self.wants.kind == "state" else self.wants
         self.sync.begin(self.port.view, self._sides, wants, self._needed)
 
@@ -532,6 +551,20 @@ class Membership:
     @property
     def delivered(self) -> int:
         return 0 if self.endpoint is None else self.endpoint.own_delivered()
+
+    @property
+    def unproven(self) -> int:
+        """How many of the last own messages are not known to be with all others, or were not when this member was left alone."""
+        proven = self._proven()
+        return self.unsent if proven is None else max(self.unsent, self.sent - proven)
+
+    def _proven(self) -> int | None:
+        if self.endpoint is None or self._is_alone():
+            return self._heard
+        return self.endpoint.multicast.proven()
+
+    def _is_alone(self) -> bool:
+        return self.view is not None and self.view.members == (self.me,)
 
     def history(self) -> list[Delivery]:
         """Everything that is kept, in the canonical order: the same at all members that have the same messages."""

@@ -360,6 +360,14 @@ class Multicast(ABC):
         """How far every member of the view is known to have each sender's messages."""
         return {}
 
+    def known_stable(self) -> dict[MemberId, int]:
+        """The same as it was when that was last worked out: asking changes nothing."""
+        return {}
+
+    def proven(self) -> int | None:
+        """Up to which number the own messages are known to be everywhere; None where nobody keeps count."""
+        return None
+
     def why(self, message: MessageId) -> Why:
         """Where a message is that the ordering does not hold."""
         stream = self.data.get(message.sender)

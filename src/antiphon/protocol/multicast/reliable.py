@@ -406,10 +406,16 @@ class Reliable(Multicast):
 
     def stable_positions(self) -> dict[MemberId, int]:
         self.stability.settle()
+        return self.known_stable()
+
+    def known_stable(self) -> dict[MemberId, int]:
         if self.held is not None or self.stability.catching_up:
             # Who is catching up would drop what it holds if the view ended now: nothing of this view is certain.
             return {member: self.stability.start[stream.index] for member, stream in self.data.items()}
         return {member: stream.stable for member, stream in self.data.items()}
+
+    def proven(self) -> int:
+        return self.known_stable()[self.context.me]
 
     def why(self, message: MessageId) -> Why:
         stream = self.data.get(message.sender)

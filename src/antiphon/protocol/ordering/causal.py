@@ -17,6 +17,7 @@ import heapq
 from antiphon.model.events import Why
 from antiphon.model.frames import Batch, Stamp
 from antiphon.model.ids import MemberId, MessageId
+from antiphon.model.recording import Waiting
 from antiphon.model.view import View
 from antiphon.protocol.stage import Context, Ordering
 
@@ -130,6 +131,13 @@ class Causal(Ordering):
                     missing = MessageId(self._members[rank], number)
                     return Why("held", f"waits for {missing}, which its sender had delivered or sent before it", (missing,))
         return None
+
+    def waits(self, batch: Batch, low: int, high: int) -> list[Waiting]:
+        rank = self._rank_by_member.get(batch.sender)
+        if rank is None or low <= self._clock[rank]:
+            return []  # delivered, or of a view that is over
+        blocker = self._blocker(rank, batch, low)
+        return [] if blocker is None else [(low, high, (MessageId(self._members[blocker[0]], blocker[1]),))]
 
     @property
     def held(self) -> int:

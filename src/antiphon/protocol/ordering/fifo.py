@@ -8,6 +8,7 @@ from __future__ import annotations
 from antiphon.model.events import Delivery, Why
 from antiphon.model.frames import Batch
 from antiphon.model.ids import MemberId, MessageId
+from antiphon.model.recording import Waiting
 from antiphon.model.view import View
 from antiphon.protocol.stage import Context, Ordering
 
@@ -50,6 +51,12 @@ class Fifo(Ordering):
                 missing = MessageId(message.sender, self._next_by_sender.get(message.sender, 1))
                 return Why("held", f"waits for {missing}, the next of its sender", (missing,))
         return None
+
+    def waits(self, batch: Batch, low: int, high: int) -> list[Waiting]:
+        sender = batch.sender
+        if low not in self._held_by_sender.get(sender, {}):
+            return []
+        return [(low, high, (MessageId(sender, self._next_by_sender.get(sender, 1)),))]
 
     @property
     def held(self) -> int:

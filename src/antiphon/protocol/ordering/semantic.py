@@ -22,6 +22,7 @@ from antiphon.model.events import Orphaned, Why
 from antiphon.model.frames import Batch
 from antiphon.model.ids import MemberId, MessageId
 from antiphon.model.ranges import Ranges
+from antiphon.model.recording import Waiting
 from antiphon.model.view import View
 from antiphon.protocol.stage import Context, Ordering
 
@@ -354,6 +355,16 @@ class Semantic(Ordering):
         batch = waiting.batch if isinstance(waiting, _Several) else waiting
         missing = tuple(name for name in batch.follows(message.seqno) if not self.is_delivered(name))
         return Why("held", f"waits for {' and '.join(map(str, missing))}, which it names", missing)
+
+    def waits(self, batch: Batch, low: int, high: int) -> list[Waiting]:
+        waiting = self._senders[batch.sender].waiting
+        if not waiting:
+            return []
+        return [
+            (seqno, seqno, tuple(name for name in batch.follows(seqno) if not self.is_delivered(name)))
+            for seqno in range(low, high + 1)
+            if seqno in waiting
+        ]
 
     @property
     def held(self) -> int:

@@ -21,6 +21,7 @@ from operator import le
 from antiphon.model.events import Delivery, Why
 from antiphon.model.frames import Batch, Record, Stamp
 from antiphon.model.ids import MemberId, MessageId, name_of
+from antiphon.model.recording import Waiting
 from antiphon.model.view import View
 from antiphon.protocol.stage import Context, Ordering
 
@@ -232,6 +233,9 @@ class Total(Ordering):
                 return Why("held", f"is number {number} of its view and waits for {head}, number {self._delivered + 1}", (head,))
             ahead += high - low + 1
         return Why("held", f"waits for its place: the sequencer {name_of(self._members[0])} has not numbered it")
+
+    def waits(self, batch: Batch, low: int, high: int) -> list[Waiting]:
+        return []  # for its place, not for messages that could be named
 
     @property
     def held(self) -> int:

@@ -28,8 +28,8 @@ Deed: TypeAlias = Callable[[Scene, str, list[Word]], list[str]]
 class Performance:
     """Carries out one line after the other and remembers those since `group` or `nodes`, for `replay`."""
 
-    def __init__(self, network: NetworkModel | None = None, settings: Settings | None = None) -> None:
-        self.scene = Scene(network, settings)
+    def __init__(self, network: NetworkModel | None = None, settings: Settings | None = None, run: str = "") -> None:
+        self.scene = Scene(network, settings, run)
         self._done: list[list[Word]] = []
         self._before: tuple[NetworkModel, Settings] = (self.scene.network, self.scene.settings)
 
@@ -75,7 +75,7 @@ class Performance:
 
 def _group(scene: Scene, rest: list[Word]) -> list[str]:
     opening = parse_group(rest)
-    world = ViewWorld(opening.seed, opening.members, opening.options, scene.settings, scene.network)
+    world = ViewWorld(opening.seed, opening.members, opening.options, scene.settings, scene.network, scene.trace)
     _check_links(scene.network, opening.members)
     scene.begin(world)
     return []
@@ -86,7 +86,8 @@ def _nodes(scene: Scene, rest: list[Word]) -> list[str]:
     names = (*opening.nodes, *opening.late)
     _check_links(scene.network, names)
     servers = [name for name in names if name not in opening.shy]
-    scene.begin(NodeWorld(opening.seed, opening.nodes, scene.settings, scene.network, opening.seeds, opening.late, servers))
+    more = (opening.seeds, opening.late, servers, scene.trace)
+    scene.begin(NodeWorld(opening.seed, opening.nodes, scene.settings, scene.network, *more))
     return []
 
 

@@ -35,11 +35,11 @@ class ScenarioResult(Struct, frozen=True):
     violations: list[Violation]
 
 
-def run_text(text: str, name: str = "<scenario>", rewrite: bool = False) -> ScenarioResult:
+def run_text(text: str, name: str = "<scenario>", rewrite: bool = False, trace: str | os.PathLike[str] | None = None) -> ScenarioResult:
     """Carries out a scenario. With `rewrite`, printed lines that differ from the recorded ones are no failure; failed expectations
-    and broken promises still are."""
+    and broken promises still are. With `trace` its groups are recorded, in files in this directory."""
     lines = _lines(text, name)
-    performance = Performance()
+    performance = Performance(run=Path(name).stem or "scenario" if trace is not None else "")
     told: list[str] = []
     unmet: list[str] = []
     below_command = False
@@ -61,6 +61,8 @@ def run_text(text: str, name: str = "<scenario>", rewrite: bool = False) -> Scen
         except (ValueError, AntiphonError) as wrong:
             raise BadFile(name, number, str(wrong)) from wrong
         told += [f"{_RECORDED} {output}".rstrip() for item in printed for output in item.split("\n")]
+    for world in performance.scene.recorded:
+        world.write_trace(Path(trace or "."))
     new = "".join(f"{line}\n" for line in told)
     old = "".join(f"{line}\n" for line in lines)
     differences = unmet
@@ -71,8 +73,10 @@ def run_text(text: str, name: str = "<scenario>", rewrite: bool = False) -> Scen
     return ScenarioResult(not differences and not violations, new, differences, violations)
 
 
-def run_file(path: str | os.PathLike[str], rewrite: bool = False) -> ScenarioResult:
-    """Carries out a scenario file; with `rewrite`, records in it what is printed now."""
+def run_file(
+    path: str | os.PathLike[str], rewrite: bool = False, trace: str | os.PathLike[str] | None = None
+) -> ScenarioResult:
+    """Carries out a scenario file; with `rewrite`, records in it what is printed now; with `trace`, writes what happened there."""
     file = Path(path)
     try:
         with file.open("rb") as stream:
@@ -85,7 +89,7 @@ def run_file(path: str | os.PathLike[str], rewrite: bool = False) -> ScenarioRes
         text = data.decode()
     except UnicodeDecodeError as failure:
         raise BadFile(str(path), data.count(b"\n", 0, failure.start) + 1, "is not UTF-8 text") from failure
-    result = run_text(text, str(path), rewrite)
+    result = run_text(text, str(path), rewrite, trace)
     if rewrite and result.text != text:
         # Beside the file and then in its place, so that nobody ever reads half a scenario.
         beside = file.with_name(file.name + ".new")

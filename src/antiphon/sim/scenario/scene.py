@@ -33,8 +33,11 @@ Heard: TypeAlias = tuple[float, GroupId | None, Event]
 
 
 class Scene:
-    def __init__(self, network: NetworkModel | None = None, settings: Settings | None = None) -> None:
+    def __init__(self, network: NetworkModel | None = None, settings: Settings | None = None, run: str = "") -> None:
+        """With a `run` the worlds are recorded, under this name and their number."""
         self.network, self.settings = network or NetworkModel(), settings or Settings()
+        self._run = run
+        self.recorded: list[ViewWorld | NodeWorld] = []
         self.violations: list[Violation] = []
         self.groups: list[str] = []
         """The groups that nodes have founded, the one that is meant where none is named first."""
@@ -72,9 +75,16 @@ class Scene:
     def begun(self) -> bool:
         return self._ground is not None
 
+    @property
+    def trace(self) -> str:
+        """The name of the next world in the trace; empty where nothing is recorded."""
+        return f"{self._run}-{len(self.recorded) + 1}" if self._run else ""
+
     def begin(self, ground: ViewWorld | NodeWorld) -> None:
         """A new world, with nothing of the old one."""
         self._ground = ground
+        if self._run:
+            self.recorded.append(ground)
         self.message_by_label, self._label_by_message, self.question_by_label = {}, {}, {}
         self.groups, self.heard_by_node, self._events = [], {}, 0
         if isinstance(ground, NodeWorld):

@@ -17,7 +17,7 @@ from antiphon.sim.swarm.case import FAULTS, KINDS, MIX, NODE_FAULTS, Case, defau
 from antiphon.sim.swarm.extension import load
 from antiphon.sim.swarm.node_weather import Act, NodeWeather
 from antiphon.sim.swarm.outcome import Outcome
-from antiphon.sim.swarm.run import run_seed
+from antiphon.sim.swarm.run import run_recorded, run_seed
 from antiphon.sim.swarm.weather import Weather
 
 __all__ = [
@@ -36,5 +36,6 @@ __all__ = [
     "faults_of",
     "load",
     "replay_command",
+    "run_recorded",
     "run_seed",
 ]

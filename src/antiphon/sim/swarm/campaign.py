@@ -81,9 +81,10 @@ def campaign(
     progress: Callable[[Outcome], None] | None = None,
     resume: Path | str | None = None,
     load: Sequence[Path | str] = (),
+    trace: Path | str | None = None,
 ) -> Summary:
     """Runs the cases, `jobs` at a time (0: one per processor), and tells `progress` of every outcome, those of a former run too. The
-    summary is the same whatever the number of jobs."""
+    summary is the same whatever the number of jobs. With `trace` what happened in every case that is run is in a file in that directory."""
     files = tuple(str(file) for file in load)
     for file in files:
         extension.load(file)
@@ -102,7 +103,7 @@ def campaign(
     ahead = [case for case in ahead if case not in done]
     sink = path.open("ab") if path is not None else None
     try:
-        for outcome in _outcomes(ahead, jobs or os.cpu_count() or 1, files):
+        for outcome in _outcomes(ahead, jobs or os.cpu_count() or 1, files, None if trace is None else str(trace)):
             if sink is not None:
                 sink.write(msgspec.json.encode(outcome) + b"\n")
                 sink.flush()
@@ -115,14 +116,14 @@ def campaign(
     return summary
 
 
-def _outcomes(cases: list[Case], jobs: int, load: tuple[str, ...]) -> Iterator[Outcome]:
+def _outcomes(cases: list[Case], jobs: int, load: tuple[str, ...], trace: str | None) -> Iterator[Outcome]:
     if jobs == 1 or len(cases) < 2:
-        yield from map(run_seed, cases)
+        yield from (run_seed(case, trace=trace) for case in cases)
         return
     # Spawned processes start empty: they share no state with this one, and it works alike on every platform. An interrupt at the
     # terminal reaches them as well; they leave it to this process, which ends them.
     with multiprocessing.get_context("spawn").Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-        outcomes = pool.imap(partial(_run_elsewhere, load), map(msgspec.json.encode, cases))
+        outcomes = pool.imap(partial(_run_elsewhere, load, trace), map(msgspec.json.encode, cases))
         for case in cases:
             try:
                 outcome = outcomes.next(_PATIENCE_S)
@@ -133,14 +134,14 @@ def _outcomes(cases: list[Case], jobs: int, load: tuple[str, ...]) -> Iterator[O
             yield outcome
 
 
-def _run_elsewhere(load: tuple[str, ...], encoded: bytes) -> Outcome | str:
+def _run_elsewhere(load: tuple[str, ...], trace: str | None, encoded: bytes) -> Outcome | str:
     """Runs a case in a process of the pool; a case that cannot be run comes back as the sentence that says why. Cases come encoded: one
     that speaks of a loaded order can be built only after the loading. And errors go back as text: a pool waits for ever for one that
     cannot be built again from its arguments."""
     try:
         for file in load:
             extension.load(file)
-        return run_seed(msgspec.json.decode(encoded, type=Case))
+        return run_seed(msgspec.json.decode(encoded, type=Case), trace=trace)
     except AntiphonError as error:
         return str(error)
 

@@ -79,6 +79,11 @@ def faults_of(case: Case) -> tuple[str, ...]:
     return tuple(fault for fault in possible_faults(case.kind) if fault in chosen)
 
 
+def run_name(case: Case) -> str:
+    """The name of the case's run in a trace."""
+    return f"{case.kind}-{case.order}-{case.multicast}-{case.delivery}-{case.seed}"
+
+
 def replay_command(case: Case, load: Sequence[str] = ()) -> str:
     """The command that runs exactly this case again, in the directory where `load` names the same files."""
     words = ["antiphon sim swarm", *(f"--load {shlex.quote(file)}" for file in load), f"--kind {case.kind}"]

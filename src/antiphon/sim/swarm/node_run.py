@@ -20,20 +20,22 @@ from antiphon.sim.oracles.history import History
 from antiphon.sim.swarm.case import Case
 from antiphon.sim.swarm.chatter import GROUP
 from antiphon.sim.swarm.node_weather import SHORT_HISTORY, NodeWeather
-from antiphon.sim.swarm.outcome import Outcome, outcome_of
+from antiphon.sim.swarm.outcome import Keep, Outcome, outcome_of
 from antiphon.sim.swarm.play import Play
 
 _ORDERS_OF_HISTORY = ("fifo", "causal", "parent_before_child")
 
 
-def run_nodes(case: Case, weather: NodeWeather | None = None) -> Outcome:
-    """Runs a case of nodes, in another weather than its seed's if one is given."""
-    play = Play(case, weather or NodeWeather.of(case))
+def run_nodes(case: Case, weather: NodeWeather | None = None, trace: Keep | None = None) -> Outcome:
+    """Runs a case of nodes, in another weather than its seed's if one is given. `trace` is given the world, recorded, at its end."""
+    play = Play(case, weather or NodeWeather.of(case), trace=trace is not None)
     stalled = error = ""
     try:
         stalled = play.run()
     except Exception as raised:
         error = f"{type(raised).__name__}: {raised}"
+    if trace is not None:
+        trace(play.world)
     # A run that did not come to its end is judged only for what may be said at any moment.
     settled = not (stalled or error or play.stopped)
     violations = check_group(play.world.logs_of(GROUP), play.weather.options, play.wants, settled=settled)

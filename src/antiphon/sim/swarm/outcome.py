@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +15,9 @@ from antiphon.sim.ground import Ground
 from antiphon.sim.log import Delivered
 from antiphon.sim.oracles import Violation
 from antiphon.sim.swarm.case import Case
+
+Keep: TypeAlias = Callable[[Ground[Any]], object]
+"""Somebody who is given a recorded world at its end."""
 
 _SENTENCES_KEPT = 3
 

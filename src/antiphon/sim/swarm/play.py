@@ -20,7 +20,7 @@ from antiphon.sim.network import LinkModel
 from antiphon.sim.node_world import NodeWorld
 from antiphon.sim.oracles import Violation, private
 from antiphon.sim.oracles.history import History
-from antiphon.sim.swarm.case import Case
+from antiphon.sim.swarm.case import Case, run_name
 from antiphon.sim.swarm.chatter import GROUP, Chatter
 from antiphon.sim.swarm.node_weather import Act, NodeWeather
 from antiphon.sim.swarm.outcome import storm
@@ -38,10 +38,11 @@ _REJOIN_S = 0.3
 class Play:
     """One run: the world, what is cut in it now, and who wanted what of the past."""
 
-    def __init__(self, case: Case, weather: NodeWeather) -> None:
+    def __init__(self, case: Case, weather: NodeWeather, trace: bool = False) -> None:
         self.case, self.weather = case, weather
         calm = msgspec.structs.replace(weather.network, loss=0.0, duplicate=0.0, reorder=0.0, links={})
-        self.world = world = _BoundedWorld(case.seed, weather.names, weather.settings, calm, late=weather.late)
+        name = run_name(case) if trace else False
+        self.world = world = _BoundedWorld(case.seed, weather.names, weather.settings, calm, late=weather.late, trace=name)
         self.chatter: Chatter | None = None
         self.wants: dict[MemberId, Wants] = {}
         self.stopped = False

@@ -22,8 +22,8 @@ from antiphon.sim.log import MemberLog
 from antiphon.sim.network import LinkModel
 from antiphon.sim.oracles import check
 from antiphon.sim.oracles.history import History
-from antiphon.sim.swarm.case import Case
-from antiphon.sim.swarm.outcome import Outcome, outcome_of, storm
+from antiphon.sim.swarm.case import Case, run_name
+from antiphon.sim.swarm.outcome import Keep, Outcome, outcome_of, storm
 from antiphon.sim.swarm.weather import Weather
 from antiphon.sim.view_world import ViewWorld
 from antiphon.sim.workload import Workload
@@ -38,11 +38,12 @@ FRAMES_LIMIT = 1_000_000
 _FAILING_LOSS = 0.7
 
 
-def run_views(case: Case, weather: Weather | None = None) -> Outcome:
+def run_views(case: Case, weather: Weather | None = None, trace: Keep | None = None) -> Outcome:
     """Runs a case, in another weather than its seed's if one is given. The same case gives the same outcome, `log_hash` included,
     in every process. What the protocols raise is in the outcome; only a case that cannot be run raises."""
     weather = weather or Weather.of(case)
-    world = _BoundedWorld(case.seed, weather.names, weather.options, weather.settings, weather.network)
+    name = run_name(case) if trace is not None else False
+    world = _BoundedWorld(case.seed, weather.names, weather.options, weather.settings, weather.network, name)
     workload = Workload(
         world,
         case.seed,
@@ -52,11 +53,14 @@ def run_views(case: Case, weather: Weather | None = None) -> Outcome:
         own=weather.own,
         names_limit=weather.names_limit,
     )
+    stalled = error = ""
     try:
         stalled = _live(world, workload, weather)
     except Exception as raised:
-        return _outcome(case, world, workload, error=f"{type(raised).__name__}: {raised}")
-    return _outcome(case, world, workload, stalled=stalled)
+        error = f"{type(raised).__name__}: {raised}"
+    if trace is not None:
+        trace(world)
+    return _outcome(case, world, workload, stalled=stalled, error=error)
 
 
 class _BoundedWorld(ViewWorld):

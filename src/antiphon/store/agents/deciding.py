@@ -113,7 +113,9 @@ class Deciding:
         for attempt in range(1, agent.attempts + 1):
             try:
                 return await self._ask(function, given)
-            except Exception as error:
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                    raise
                 if attempt == agent.attempts:
                     return self._failed(item, error)
                 agent.stats.retries += 1
@@ -155,13 +157,28 @@ class Deciding:
                 raise InvalidOption("key", key, f"a key is text of at most {KEY_BYTES} bytes")
             yield topic, Entry(data, key)
 
-    def _failed(self, item: Item, error: Exception) -> tuple[bytes, list[tuple[str, Entry]]]:
+    def _failed(self, item: Item, error: BaseException) -> tuple[bytes, list[tuple[str, Entry]]]:
         agent = self._agent
         agent.stats.failed += 1
         where = item.seq if isinstance(item, Value) else item.first
-        log.error("the agent %s could not do with %s of %s: %r; see the topic %s", agent.name, where, agent.topic, error, agent.failures)
-        story = f"{where} {type(error).__name__}: {error}".encode("utf-8", "replace")[:KEY_BYTES].decode("utf-8", "ignore")
+        why = _said_by(error)
+        log.error("the agent %s could not do with %s of %s: %s; see the topic %s", agent.name, where, agent.topic, why, agent.failures)
+        story = f"{where} {why}".encode("utf-8", "replace")[:KEY_BYTES].decode("utf-8", "ignore")
         return self._state, [(agent.failures, Entry(item.data if isinstance(item, Value) else b"", story))]
+
+
+def _said_by(error: BaseException) -> str:
+    """What the function raised; also an error that cannot say what it is must not end the agent."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
+def _is_cancelled() -> bool:
+    """Whether it is this task that is to end: a function also raises CancelledError when something that it waited for was cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _weight(entry: Entry) -> int:

@@ -8,7 +8,7 @@ A look does the first of these that is due, and looks again:
 3. it has seen the view of the record in the topic: says so (`read`); all have: the view is stable;
 4. the view is not in the topic after a while, because who made it died: places it, one member after the other in their order.
 
-A store that does not answer is asked again, with pauses, as long as it takes.
+A store that does not answer, or has no room, is asked again, with pauses, as long as it takes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from antiphon.errors import Conflict, StoreUnreachable
+from antiphon.errors import AntiphonError
 from antiphon.model.events import Departed, Stabilised
 from antiphon.model.ids import GroupId, MemberId, name_of
 from antiphon.store.contract import Backend
@@ -77,7 +77,7 @@ class Keeper:
                     await self.part(record)
                 else:
                     entry = await self._look(name, entry, record) or await self._next(name, entry, due - clock())
-            except (StoreUnreachable, Conflict):
+            except AntiphonError:  # also a full disk, say: whoever stopped beating because of it would be out for good
                 self.unreachable += 1
                 entry = None
                 await asyncio.sleep(self._rng.uniform(0.5, 1.0) * PAUSE_S)

@@ -12,7 +12,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, Literal
 
-from antiphon.errors import Conflict, JoinFailed, StoreUnreachable
+from antiphon.errors import Conflict, JoinFailed, StoreFull, StoreUnreachable
 from antiphon.model.control import Wants
 from antiphon.model.events import Delivery, Departed, Installed, Recovered
 from antiphon.model.ids import GroupId, MemberId, name_of, new_group_id, new_member_id
@@ -209,7 +209,7 @@ class StoreMembership:
                     await self._placer.place(after.record)
                 await self._presence.end()
                 break
-            except (StoreUnreachable, Conflict):
+            except (StoreUnreachable, StoreFull, Conflict):
                 await asyncio.sleep(self._rng.uniform(0.5, 1.0) * PAUSE_S)
         self._hear(Departed("left"))
 
@@ -241,7 +241,7 @@ class StoreMembership:
             "views_placed_for_others": 0 if keeper is None else keeper.helped,
             "members_put_out": 0 if keeper is None else keeper.put_out,
             "merges": 0 if keeper is None else keeper.merges,
-            "gaps": 0 if follower is None else follower.gaps,
+            "gaps_told": 0 if follower is None else follower.gaps,
             "foreign_values": 0 if follower is None else follower.foreign,
         }
 

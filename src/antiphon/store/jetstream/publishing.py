@@ -91,7 +91,6 @@ class Publishing:
         topic.tails.pop(grant.publisher, None)
 
     async def publish(self, topic: TopicStream, grant: Grant, first: int, entries: Sequence[Entry]) -> Receipt:
-        await self._clock.now()
         origin: list[Tail] = []
 
         def decide(tail: Tail) -> Plan[Receipt]:
@@ -101,7 +100,7 @@ class Publishing:
             return self._batch(topic, grant, first, entries, tail)
 
         try:
-            return await self._write(topic, grant.publisher, decide, topic.tails.get(grant.publisher))
+            return await self._write(topic, grant.publisher, decide, timed=True)
         except StoreFull:
             await self._take_back(topic, grant, origin[0])
             raise
@@ -209,12 +208,19 @@ class Publishing:
         return await delete_all(topic, found, overwrite=True)
 
     async def _write(
-        self, topic: TopicStream, publisher: str, decide: Callable[[Tail], Plan[T]], known: Tail | None = None, *, vital: bool = False
+        self, topic: TopicStream, publisher: str, decide: Callable[[Tail], Plan[T]], *, timed: bool = False, vital: bool = False
     ) -> T:
-        """The loop of every write. `known` is a tail that may be out of date: what is refused on it is looked at again."""
+        """The loop of every write. What is `timed` needs to know the time, and begins with the tail as this handle left it, which may be
+        out of date: what is refused on it is looked at again."""
         connection = topic.connection
         async with topic.writing:
             deadline, pause_s, failures, heeded = connection.deadline(), _FIRST_PAUSE_S, 0, b""
+            known: Tail | None = None
+            if timed:
+                # Within the lock: of two publishes the one that found the time known would overtake the one that had to ask for it, and
+                # that one's numbers, being lower, be taken for written.
+                await self._clock.now()
+                known = topic.tails.get(publisher)
             while True:
                 tail = known or await topic.tail(publisher)
                 if tail.claim != heeded:

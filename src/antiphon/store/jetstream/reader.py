@@ -54,8 +54,9 @@ class JetStreamReader:
         if values:
             del self._held[:limit]
             self._after = values[-1].seq
+            self._last = max(self._last, self._after)
             time = self._clock.observe(values[-1].time)
-        return Chunk(values, self._floor, max(self._last, self._after), time)
+        return Chunk(values, self._floor, self._last, time)
 
     async def _fill(self, limit: int, timeout_s: float) -> None:
         """Pulls the next values; none when there were none in time."""

@@ -1,0 +1,114 @@
+"""Groups on a JetStream server: one order for messages and views, members that die and come back, and a server that is away for a while."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from antiphon import Node
+from antiphon.api import Group
+from antiphon.model.ids import name_of
+from antiphon.store import Store, StoreSettings
+from antiphon.store.jetstream import JetStreamBackend, LocalServers
+
+WAIT_S = 90.0
+PATIENT = StoreSettings(timeout_s=60.0, outbox_s=0.2)
+
+
+def run(story: Any) -> None:
+    asyncio.run(asyncio.wait_for(story, WAIT_S))
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    while not condition():
+        await asyncio.sleep(0.02)
+
+
+async def read(group: Group, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    async for message in group:
+        found.append(message.data)
+        if len(found) == count:
+            break
+    return found
+
+
+def people(group: Group) -> list[str]:
+    return [name_of(member) for member in group.view.members]
+
+
+def test_all_who_join_and_speak_at_once_have_one_order(url: str) -> None:
+    """On a server, whose answers come one after the other, a join would be lost or two members would read another order."""
+
+    async def story() -> None:
+        nodes = [Node(name, transport="memory", store=url) for name in ("ana", "ben", "cleo", "dan")]
+        for node in nodes:
+            await node.start()
+        first = await nodes[0].create("root", on="store")
+        groups = [first, *await asyncio.gather(*(node.join("root", on="store") for node in nodes[1:]))]
+        await until(lambda: all(len(group.view.members) == 4 for group in groups))
+        await asyncio.gather(*(group.send(b"%d %d" % (who, number)) for number in range(10) for who, group in enumerate(groups)))
+        told = [await read(group, 40) for group in groups]
+        assert told[0] == told[1] == told[2] == told[3]
+        for who in range(4):
+            assert [data for data in told[0] if data.startswith(b"%d " % who)] == [b"%d %d" % (who, number) for number in range(10)]
+        assert len({group.view for group in groups}) == 1
+        for group, node in zip(groups, nodes, strict=True):
+            assert await group.leave() == 0
+            await node.close()
+        async with Node("eve", transport="memory", store=url) as eve:
+            again = await eve.create("root", on="store")  # it was deleted with its last member
+            assert (people(again), again.id == first.id) == (["eve"], False)
+
+    run(story())
+
+
+def test_who_dies_is_put_out_and_the_past_is_there(url: str) -> None:
+    """A dead member would stay in the view for ever, or who comes later would not hear what was said."""
+
+    async def story() -> None:
+        async with Node("ana", transport="memory", store=url) as ana, Node("ben", transport="memory", store=url) as ben:
+            here = await ana.create("root", on="store", silence_s=1.5)
+            there = await ben.join("root", on="store")
+            await there.send_many([b"one", b"two"])
+            await until(lambda: people(here) == ["ana", "ben"])
+            there.abandon("as kill -9 does")
+            await until(lambda: people(here) == ["ana"])
+            await here.send(b"three")
+            async with Node("cleo", transport="memory", store=url) as cleo:
+                late = await cleo.join("root", on="store")
+                assert await read(late, 3) == [b"one", b"two", b"three"]
+                assert [message.data async for message in late.archived()] == [b"one", b"two", b"three"]
+
+    run(story())
+
+
+def test_a_server_that_is_away_and_back(own_server: LocalServers, tmp_path: Path) -> None:
+    """What was said while the server was down would be lost or said twice, or the members would have put each other out."""
+    outbox = tmp_path / "ana.outbox"
+
+    async def story() -> None:
+        async with (
+            Store(JetStreamBackend(own_server.url), name="ana", outbox=outbox, settings=PATIENT) as first,
+            Store(JetStreamBackend(own_server.url), name="ben", settings=PATIENT) as second,
+            Node("ana", transport="memory", store=first) as ana,
+            Node("ben", transport="memory", store=second) as ben,
+        ):
+            here = await ana.create("root", on="store")
+            there = await ben.join("root", on="store")
+            await here.send(b"before")
+            assert await read(there, 1) == [b"before"]
+            await asyncio.to_thread(own_server.kill, 0)
+            await here.send_many([b"in the", b"outbox"])
+            waiting = asyncio.create_task(there.send(b"waits"))
+            await asyncio.sleep(0.5)
+            await asyncio.to_thread(own_server.start, 0)
+            await waiting
+            heard = await read(there, 3)
+            assert [data for data in heard if data != b"waits"] == [b"in the", b"outbox"]
+            assert await read(here, 4) == [b"before", *heard]
+            await until(lambda: people(here) == people(there) == ["ana", "ben"])
+
+    run(story())
