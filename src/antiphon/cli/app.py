@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from antiphon import __version__
-from antiphon.cli import bench, chat, demo, doctor, node, sim, store, topic, trace
+from antiphon.cli import bench, chat, demo, doctor, node, pipeline, sim, store, topic, trace
 
 app = typer.Typer(
     name="antiphon",
@@ -27,6 +27,7 @@ app.add_typer(store.app, name="store")
 app.add_typer(doctor.app, name="doctor")
 app.add_typer(sim.app, name="sim")
 app.add_typer(trace.app, name="trace")
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(bench.app, name="bench")
 
 

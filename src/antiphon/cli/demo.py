@@ -1,7 +1,7 @@
 """`antiphon demo`: the whole idea in less than a minute, on nothing but what is installed.
 
 A story in which the order matters, the five orders side by side on a conversation, a swarm of faulty worlds, three real processes of which
-one is killed, and a report page.
+one is killed, an audit of all that was recorded meanwhile, and two pages.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import Annotated
 
 import typer
 from rich.columns import Columns
+from rich.markup import escape
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.style import Style
 from rich.text import Text
 
-from antiphon.cli import arguments, live, report, swarms, terminal
+from antiphon.cli import arguments, live, proof, report, swarms, terminal
 from antiphon.cli import comparison as comparisons
 from antiphon.cli.main import BROKEN
 from antiphon.cli.story import READER, Story, tell
@@ -34,7 +35,7 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="DIRECTORY", help="Where the report page is written.")] = Path("antiphon-demo"),
     json: arguments.Json = False,
 ) -> None:
-    """See what Antiphon is about, in less than a minute: a story, the orders side by side, a swarm, three processes, a page."""
+    """See what Antiphon is about, in a minute: a story, the orders side by side, a swarm, three processes, the audit of it all."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file: name a directory, for example --out antiphon-demo")
     out.mkdir(parents=True, exist_ok=True)
@@ -44,14 +45,19 @@ def demo(
     comparison = _compare()
     if not json:
         _show(comparison)
-    summary = swarms.work(list(default_cases(range(SWARM_SEEDS))))
+    traces = proof.directory(out)
+    summary = swarms.work(list(default_cases(range(SWARM_SEEDS))), trace=traces)
     verdict = swarms.verdict(summary)
     if not json:
         _judge(verdict, summary.ok)
-    outcome = live.perform()
+    outcome = live.perform(traces)
+    if not json:
+        _watch(outcome)
+    found = proof.prove(traces, out)
     commands = (
         f"antiphon sim compare --loss {LOSS:g} --rate {RATE:g}",
-        f"antiphon sim swarm --seeds 0:{SWARM_SEEDS}",
+        f"antiphon sim swarm --seeds 0:{SWARM_SEEDS} --trace {out / proof.TRACES}",
+        f"antiphon pipeline audit {out / proof.TRACES}",
         "antiphon demo",
     )
     try:
@@ -60,14 +66,14 @@ def demo(
         terminal.err.print(f"The report has no picture: {missing}", style="dim", markup=False, soft_wrap=True)
         picture = None
     page = out / "report.html"
-    verdicts = (verdict, summary.ok), (outcome.verdict(), outcome.agreed)
-    page.write_text(report.page(stories, comparison, picture, *verdicts, commands), encoding="utf-8")
+    verdicts = (verdict, summary.ok), (outcome.verdict(), outcome.agreed), (found.sentence, found.kept)
+    page.write_text(report.page(stories, comparison, picture, *verdicts, found.page is not None, commands), encoding="utf-8")
     if json:
         told = {"stories": stories, "comparison": comparison.as_dict(), "swarm": swarms.as_dict(summary)}
-        terminal.print_json({**told, "live": outcome, "report": str(page)})
+        terminal.print_json({**told, "live": outcome, "proof": found, "report": str(page)})
     else:
-        _close(outcome, page)
-    if not (summary.ok and comparison.ok and outcome.agreed):
+        _close(found, page)
+    if not (summary.ok and comparison.ok and outcome.agreed and found.kept is not False):
         raise typer.Exit(BROKEN)
 
 
@@ -139,14 +145,27 @@ def _judge(verdict: str, sound: bool) -> None:
     _say("Three processes on this machine, over TCP, in one total order; the one that orders is ended with kill -9.")
 
 
-def _close(outcome: live.Outcome, page: Path) -> None:
+def _watch(outcome: live.Outcome) -> None:
     _say(f"[{'bold green' if outcome.agreed else 'bold red'}]{outcome.verdict()}\n")
-    _head(5, "The same with pictures")
-    address = Text.assemble("   ", (str(page), Style(bold=True, link=page.resolve().as_uri())), "  (open it in a browser)\n")
-    terminal.out.print(address, soft_wrap=True)
-    _head(6, "Go on")
+    _head(5, "Says who?")
+    _say(
+        "All of them recorded what they did. A Spark job that knows nothing of the protocols reads the records of every member and checks "
+        "every promise once more."
+    )
+
+
+def _close(found: proof.Proof, page: Path) -> None:
+    _say(f"[{'bold green' if found.kept else 'bold red' if found.kept is False else 'yellow'}]{escape(found.sentence)}\n")
+    _head(6, "The same with pictures")
+    for path, about in ((str(page), "what an order is worth"), (found.page, "what these groups did")):
+        if path is not None:
+            link = Style(bold=True, link=Path(path).resolve().as_uri())
+            terminal.out.print(Text.assemble("   ", (path, link), "  ", (about, "dim")), soft_wrap=True)
+    terminal.out.print()
+    _head(7, "Go on")
     for words, about in (
         ("sim swarm --seeds 0:500", "more bad days"),
+        (f"pipeline audit {page.parent / proof.TRACES}", "every promise, one by one"),
         ("sim compare --rate 50", "the same conversation, five times as fast"),
         ("--help", "everything else; the twenty lines of Python are in README.md"),
     ):

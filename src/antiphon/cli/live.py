@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -48,8 +49,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return f"{met}. After {self.noticed_s:.1f} s the others went on without it: {counts} messages in the same order (digest {digest})."
 
 
-def perform() -> Outcome:
-    """Raises WorldError when a process fails or does not finish in time."""
+def perform(trace: Path | None = None) -> Outcome:
+    """Each records what happens to it, where `trace` is a directory. Raises WorldError when a process fails or does not finish in time."""
     lines: queue.Queue[tuple[str, dict[str, Any] | None]] = queue.Queue()
     processes: dict[str, subprocess.Popen[str]] = {}
     give_up_at = time.monotonic() + LIMIT_S
@@ -73,7 +74,7 @@ def perform() -> Outcome:
     try:
         seed = ""
         for name in NAMES:
-            processes[name] = _start(name, seed, lines)
+            processes[name] = _start(name, seed, trace, lines)
             if not seed:
                 seed = hear("open", {name})[name]["address"]
         everybody, survivors = set(NAMES), set(NAMES[1:])
@@ -85,6 +86,11 @@ def perform() -> Outcome:
         hear("smaller", survivors)
         noticed_s = time.monotonic() - killed_at
         ends = hear("end", survivors)
+        for name in survivors:
+            stdin = processes[name].stdin
+            assert stdin is not None
+            stdin.close()  # now it may leave
+        hear("gone", survivors)
         return Outcome(
             names=NAMES,
             killed=NAMES[0],
@@ -100,9 +106,11 @@ def perform() -> Outcome:
             process.wait(timeout=LIMIT_S)
 
 
-def _start(name: str, seed: str, lines: queue.Queue[tuple[str, dict[str, Any] | None]]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "antiphon.cli.live", name, seed]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
+def _start(
+    name: str, seed: str, trace: Path | None, lines: queue.Queue[tuple[str, dict[str, Any] | None]]
+) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "antiphon.cli.live", name, seed, *([str(trace)] if trace is not None else [])]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.PIPE, text=True)
 
     def read() -> None:
         assert process.stdout is not None
@@ -114,16 +122,19 @@ def _start(name: str, seed: str, lines: queue.Queue[tuple[str, dict[str, Any] | 
     return process
 
 
-async def _member(name: str, seed: str) -> None:
+async def _member(name: str, seed: str, directory: str) -> None:
     """One process: sends its batches, hashes whatever it is told, and ends when the other survivor's and its own are all there."""
     import antiphon
+    from antiphon.trace.trace import Trace
 
     def say(said: str, **fields: object) -> None:
         print(msgspec.json.encode({"said": said, **fields}).decode(), flush=True)
 
     digest, delivered = hashlib.blake2b(digest_size=4), 0
     last_by_sender: dict[str, int] = {}
-    async with antiphon.Node(name, transport="tcp", bind="127.0.0.1:0", seeds=[seed] if seed else []) as node:
+    # Whoever is killed takes the file with it that it was writing: the last fifth of a second.
+    trace = Trace(directory=directory, run="live", rotate_s=0.2) if directory else None
+    async with antiphon.Node(name, transport="tcp", bind="127.0.0.1:0", seeds=[seed] if seed else [], trace=trace) as node:
         say("open", address=node.address)
         group = await (node.join("live", timeout=LIMIT_S / 2) if seed else node.create("live", order="total"))
         async with asyncio.timeout(LIMIT_S / 2):
@@ -149,7 +160,9 @@ async def _member(name: str, seed: str) -> None:
                     break
         await sending
         say("end", delivered=delivered, digest=digest.hexdigest())
-        await asyncio.sleep(LIMIT_S)  # the play ends when the parent says so: nobody leaves before all have told
+        async with asyncio.timeout(LIMIT_S):  # nobody leaves before all have told: the parent says when
+            await asyncio.to_thread(sys.stdin.read)
+    say("gone")
 
 
 async def _send(group: Any) -> None:
@@ -161,4 +174,5 @@ async def _send(group: Any) -> None:
 if __name__ == "__main__":
     from antiphon import run
 
-    run(_member(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""))
+    name, seed, directory = [*sys.argv[1:], "", ""][:3]
+    run(_member(name, seed, directory))

@@ -15,8 +15,8 @@ from antiphon.cli import spacetime
 from antiphon.cli.story import READER, Story
 from antiphon.sim.compare import Comparison
 
-Verdict = tuple[str, bool]
-"""A sentence, and whether it is good news."""
+Verdict = tuple[str, bool | None]
+"""A sentence, and whether it is good news; None where it is none."""
 
 
 def page(
@@ -25,9 +25,12 @@ def page(
     picture: str | None,
     swarm: Verdict,
     live: Verdict,
+    proof: Verdict,
+    proven: bool,
     commands: Sequence[str],
 ) -> str:
-    """The whole page. `picture` is an SVG of the comparison, or None; `commands` are those that give these figures again."""
+    """The whole page. `picture` is an SVG of the comparison, or None; `proven`: the proof has its page; `commands` are those that give
+    these figures again."""
     drawings = "".join(
         f'<div class="card"><h3>{escape(story.order)}</h3><div class="scroll">{spacetime.draw(story)}</div></div>' for story in stories
     )
@@ -73,7 +76,12 @@ members and crashes. After each run every promise of its order is checked, messa
 <code>kill -9</code>.</p>
 {_verdict(live)}
 
-<h2><small>5</small>Get these figures again</h2>
+<h2><small>5</small>Says who?</h2>
+<p>All of these groups recorded what they did. A Spark job that knows nothing of the protocols read the records of every member and checked
+every promise once more.{" What it found is on a page of its own, <a href=proof.html>proof.html</a>." if proven else ""}</p>
+{_verdict(proof)}
+
+<h2><small>6</small>Get these figures again</h2>
 <p>What was simulated comes from seeds: the same commands give the same figures on every machine. The processes are real, and so is
 their time.</p>
 <pre>{escape(chr(10).join(commands))}</pre>
@@ -85,7 +93,8 @@ their time.</p>
 
 def _verdict(verdict: Verdict) -> str:
     sentence, good = verdict
-    return f'<div class="card"><p class="verdict {"good" if good else "bad"}">{escape(sentence)}</p></div>'
+    kind = "" if good is None else " good" if good else " bad"
+    return f'<div class="card"><p class="verdict{kind}">{escape(sentence)}</p></div>'
 
 
 def _reading(story: Story) -> str:

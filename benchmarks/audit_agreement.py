@@ -1,0 +1,219 @@
+"""Do the simulator's oracles and the audit agree? Two readings of the same guarantee cards, asked about the same runs.
+
+    python benchmarks/audit_agreement.py --runs 300 --json
+
+Simulates the runs of the swarm (all orders, all multicasts, faults on), lets the oracles judge them in memory, writes what happened as one
+trace, and audits that in one go. Then the same with protocols that are broken on purpose. A run in which only one of the two sees a promise
+broken is a disagreement; the command fails if there is one. Runs that did not come to their end are left out: oracles judge them in part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from antiphon.model.events import Delivery
+from antiphon.model.frames import Batch, Record
+from antiphon.protocol.membership.change import Change, Phase
+from antiphon.protocol.membership.membership import Membership
+from antiphon.protocol.ordering.causal import Causal
+from antiphon.protocol.ordering.fifo import Fifo
+from antiphon.protocol.ordering.semantic import Semantic
+from antiphon.protocol.ordering.total import Total
+from antiphon.protocol.ordering.unordered import Unordered
+from antiphon.protocol.registry import ORDERS
+from antiphon.sim.swarm import Case, default_cases, run_recorded
+from antiphon.spark.audit import PROMISES, audit
+from antiphon.spark.session import open_session
+from antiphon.spark.tables import EVENTS, Tables
+from antiphon.trace.files import table_of
+from antiphon.trace.row import Row
+
+
+@dataclass
+class Comparison:
+    """What both said of each run: the promises that they saw broken."""
+
+    rows: int = 0
+    left_out: int = 0
+    oracles: dict[str, set[str]] = field(default_factory=dict)
+    audit: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def disagreements(self) -> dict[str, tuple[list[str], list[str]]]:
+        """Runs in which one sees something broken and the other nothing: what the oracles and what the audit said."""
+        return {run: (sorted(said), sorted(self.audit[run])) for run, said in self.oracles.items() if bool(said) != bool(self.audit[run])}
+
+    @property
+    def violated(self) -> int:
+        return sum(bool(said) for said in self.oracles.values())
+
+
+class Hasty(Unordered):
+    """Delivers on receipt, whatever was promised."""
+
+
+class Timeless(Causal):
+    """Forgets to say what it had delivered."""
+
+    def stamp(self, first: int, last: int) -> None:
+        return None
+
+
+class Democratic(Total):
+    """Everybody delivers as soon as the data is there, sequencer or not."""
+
+    def accept(self, batch: Batch, low: int, high: int) -> None:
+        self.deliver((batch, low, high))
+
+    def accept_record(self, record: Record) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+
+class Stutter(Fifo):
+    """Delivers every tenth message twice."""
+
+    def accept(self, batch: Batch, low: int, high: int) -> None:
+        super().accept(batch, low, high)
+        if low % 10 == 0:
+            self.deliver((batch, low, low))
+
+
+class Timid(Semantic):
+    """Keeps every message for a turn longer than it need."""
+
+    _kept: tuple[Delivery, ...] = ()
+    _older: tuple[Delivery, ...] = ()
+
+    def accept(self, batch: Batch, low: int, high: int) -> None:
+        self._kept += ((batch, low, high),)
+
+    def flush(self) -> None:
+        older, self._older, self._kept = self._older, self._kept, ()
+        for delivery in older:
+            super().accept(*delivery)
+        super().flush()
+
+
+def _no_flush(self: Change) -> None:
+    """Whoever holds less than the others goes on without it."""
+    self.phase = Phase.FLUSHING
+    self._install()
+
+
+def _forgetful(recover: Callable[..., None]) -> Callable[..., None]:
+    """Every third batch that a member gets by synchronisation is dropped."""
+    counts: dict[str, int] = {}
+
+    def forget(self: Membership, batch: Batch, low: int, high: int) -> None:
+        counts[self.me] = counts.get(self.me, 0) + 1
+        if counts[self.me] % 3:
+            recover(self, batch, low, high)
+
+    return forget
+
+
+BROKEN: tuple[tuple[str, Case, tuple[Any, str, Any]], ...] = (
+    ("fifo", Case(seed=0, order="fifo", faults=("loss", "reordering")), (ORDERS, "fifo", Hasty)),
+    ("parent_before_child", Case(seed=0, order="semantic", faults=("loss", "reordering")), (ORDERS, "semantic", Hasty)),
+    ("causal", Case(seed=0, order="causal", faults=("loss", "reordering")), (ORDERS, "causal", Timeless)),
+    ("total", Case(seed=0, order="total", faults=("loss", "reordering")), (ORDERS, "total", Democratic)),
+    ("no_duplication", Case(seed=0, order="fifo", faults=("loss", "reordering")), (ORDERS, "fifo", Stutter)),
+    ("minimality", Case(seed=0, order="semantic", faults=("loss", "reordering")), (ORDERS, "semantic", Timid)),
+    ("virtual_synchrony", Case(seed=0, kind="nodes", faults=("loss", "crash", "partition")), (Change, "_flush", _no_flush)),
+    ("agreement", Case(seed=0, kind="nodes", faults=("partition",)), (Membership, "_recover", _forgetful(Membership._recover))),
+)
+"""The promise that breaks, the group it is promised to, and what is put in whose place."""
+
+
+def compare(spark: SparkSession, recorded: Iterable[tuple[set[str] | None, list[Row]]], directory: Path) -> Comparison:
+    """Audits all runs in one go. With each run comes what the oracles say of it; None: nothing, it did not come to its end."""
+    comparison, rows = Comparison(), []
+    for said, run in recorded:
+        if said is None:
+            comparison.left_out += 1
+        elif run:
+            comparison.oracles[run[0].run] = said
+            rows += run
+    comparison.rows = len(rows)
+    path = directory / "runs.parquet"
+    pq.write_table(table_of(rows), path)
+    verdicts = audit(Tables.of_events(spark.read.schema(EVENTS).parquet(str(path))))
+    comparison.audit = {run: set() for run in comparison.oracles}
+    for verdict in verdicts.verdicts:
+        if verdict.violations:
+            comparison.audit[verdict.run].add(verdict.promise)
+    return comparison
+
+
+def runs(cases: Iterable[Case]) -> Iterator[tuple[set[str] | None, list[Row]]]:
+    """Each case simulated, and which of the promises of the audit the oracles see broken."""
+    for case in cases:
+        outcome, rows = run_recorded(case)
+        ended = not (outcome.stalled or outcome.error)
+        yield ({*outcome.broken} & {*PROMISES} if ended else None), rows
+
+
+def broken_runs(count: int) -> Iterator[tuple[set[str] | None, list[Row]]]:
+    """`count` runs with each of the broken protocols."""
+    from msgspec.structs import replace
+
+    for number, (_, case, patch) in enumerate(BROKEN):
+        with _patched(*patch):
+            yield from runs(replace(case, seed=100_000 * (number + 1) + seed) for seed in range(count))
+
+
+@contextmanager
+def _patched(owner: Any, name: str, value: Any) -> Iterator[None]:
+    is_table = isinstance(owner, dict)
+    before = owner[name] if is_table else getattr(owner, name)
+    (owner.__setitem__ if is_table else lambda key, new: setattr(owner, key, new))(name, value)
+    try:
+        yield
+    finally:
+        (owner.__setitem__ if is_table else lambda key, new: setattr(owner, key, new))(name, before)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=300, help="simulated runs of the swarm")
+    parser.add_argument("--broken", type=int, default=12, help="runs with each broken protocol")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    told: dict[str, object] = {}
+    agreed = True
+    with open_session(name="agreement") as spark, tempfile.TemporaryDirectory() as folder:
+        clean = runs(default_cases(range(arguments.first, arguments.first + arguments.runs)))
+        for name, recorded in (("swarm", clean), ("broken", broken_runs(arguments.broken))):
+            started = time.monotonic()
+            found = compare(spark, recorded, Path(folder))
+            agreed &= not found.disagreements
+            told[name] = {
+                "runs": len(found.oracles),
+                "left_out": found.left_out,
+                "violated": found.violated,
+                "disagreements": found.disagreements,
+                "rows": found.rows,
+                "seconds": round(time.monotonic() - started, 1),
+            }
+    print(json.dumps(told, indent=None if arguments.json else 2))
+    return 0 if agreed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

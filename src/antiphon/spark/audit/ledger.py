@@ -1,0 +1,247 @@
+"""What the judges of whole groups see: one ledger for each group, made of its ranges and of the rows of which there are few.
+
+A ledger is as large as the group's members, views and senders make it, not as its messages are many; it fits into memory where the trace
+does not.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+Ranges = list[tuple[int, int]]
+"""Disjoint, ascending, inclusive."""
+
+
+class Delivered(NamedTuple):
+    """A range of one sender's messages. `low` and `high` are the first and last index of the rows that delivered it."""
+
+    sender: int
+    view: int
+    sort: str
+    first: int
+    last: int
+    low: int
+    high: int
+
+
+class Install(NamedTuple):
+    """A view, as one member was told of it. `sides` are empty where there was one."""
+
+    view: int
+    at: int
+    """The index of the row."""
+    members: tuple[int, ...]
+    sides: tuple[tuple[int, ...], ...]
+    begins: dict[int, int]
+
+
+@dataclass
+class MemberLedger:
+    """The life of one member."""
+
+    member: int
+    order: str = ""
+    multicast: str = ""
+    delivery: str = ""
+    partitions: str = ""
+    wants: str = "all"
+    known: bool = False
+    """Whether its `group` row is there: otherwise nobody knows what was promised to it."""
+    closed: bool = False
+    crashed: bool = False
+    installs: list[Install] = field(default_factory=list)
+    delivered: list[Delivered] = field(default_factory=list)
+    gaps: dict[int, Ranges] = field(default_factory=lambda: defaultdict(list))
+    sent: Ranges = field(default_factory=list)
+    sent_index: int = 0
+    guests: Ranges = field(default_factory=list)
+    stable: dict[int, dict[int, int]] = field(default_factory=dict)
+    """By view: up to where all have each sender's messages, as this member knew last."""
+    places: dict[int, int] = field(default_factory=dict)
+    """By view: how many places of a total order all know."""
+    settled: dict[int, int] = field(default_factory=dict)
+    """By view: the index of the row that says that everybody is there."""
+    left_at: int | None = None
+    unsaid: int = 0
+    last_index: int = 0
+    blocks: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
+    """By view and block of places: how many of them, and two sums over them."""
+    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    examples: dict[str, list[tuple[int, int, int, int]]] = field(default_factory=lambda: defaultdict(list))
+    """By promise: sender, number, and two indices."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether what is not in its rows did not happen."""
+        return self.closed or self.crashed
+
+    @property
+    def stands(self) -> bool:
+        """Whether it was in the group to the end."""
+        return self.closed and not self.crashed and self.left_at is None and bool(self.installs)
+
+    def next_of(self, view: int) -> Install | None:
+        """What it installed after `view`."""
+        for before, after in zip(self.installs, self.installs[1:], strict=False):
+            if before.view == view:
+                return after
+        return None
+
+    def install_of(self, view: int) -> Install | None:
+        return next((install for install in self.installs if install.view == view), None)
+
+    def ranges(self, sender: int, *, view: int | None = None, sorts: tuple[str, ...] | None = None) -> Ranges:
+        """What it delivered of one sender."""
+        found = [
+            (one.first, one.last)
+            for one in self.delivered
+            if one.sender == sender and (view is None or one.view == view) and (sorts is None or one.sort in sorts)
+        ]
+        return united(found)
+
+
+@dataclass
+class GroupLedger:
+    group: int
+    members: dict[int, MemberLedger]
+
+    @classmethod
+    def of(cls, group: int, rows: Iterable[Mapping[str, Any]]) -> GroupLedger:
+        members: dict[int, MemberLedger] = {}
+        for row in rows:
+            member = members.get(row["member_id"])
+            if member is None:
+                member = members[row["member_id"]] = MemberLedger(row["member_id"])
+            _ENTER[row["kind"]](member, row)
+        for member in members.values():
+            member.installs.sort(key=lambda install: install.at)
+            member.delivered.sort(key=lambda one: one.low)
+        return cls(group, members)
+
+    @property
+    def known(self) -> list[MemberLedger]:
+        return [member for member in self.members.values() if member.known]
+
+    def option(self, name: str) -> str:
+        return next((str(getattr(member, name)) for member in self.members.values() if member.known), "")
+
+    @property
+    def repairs(self) -> bool:
+        return self.option("multicast") != "besteffort"
+
+    def guests_of(self, sender: int) -> Ranges:
+        """Numbers under which a member passed on what an outsider said: who hears it through two members leaves one of them out."""
+        member = self.members.get(sender)
+        return united(member.guests) if member is not None else []
+
+    def last_view(self) -> list[MemberLedger]:
+        """Those who stand in one view to the end, when all its members do; otherwise nobody: something may have been under way."""
+        standing = [member for member in self.known if member.stands]
+        if not standing:
+            return []
+        last = max((member.installs[-1] for member in standing), key=lambda install: install.view)
+        here = {member.member for member in standing if member.installs[-1].view == last.view}
+        return [member for member in standing if member.member in here] if here == set(last.members) else []
+
+
+def united(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """The same numbers as disjoint ranges that do not touch."""
+    merged: Ranges = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def without(ranges: Ranges, taken: Ranges) -> Ranges:
+    """What is in `ranges` and not in `taken`; both as `united` makes them."""
+    left: Ranges = []
+    place = 0
+    for first, last in ranges:
+        while place < len(taken) and taken[place][1] < first:
+            place += 1
+        at = place
+        while at < len(taken) and taken[at][0] <= last:
+            if first < taken[at][0]:
+                left.append((first, taken[at][0] - 1))
+            first = taken[at][1] + 1
+            at += 1
+        if first <= last:
+            left.append((first, last))
+    return left
+
+
+def size(ranges: Ranges) -> int:
+    return sum(last - first + 1 for first, last in ranges)
+
+
+# -- how rows come in ----------------------------------------------------------------------------------------------------------------
+
+
+def _group(member: MemberLedger, row: Mapping[str, Any]) -> None:
+    member.known = True
+    about = row["about"] or {}
+    member.order, member.multicast = about.get("order") or "", about.get("multicast") or ""
+    member.delivery, member.partitions = about.get("delivery") or "agreed", about.get("partitions") or ""
+    member.wants = about.get("wants") or "all"
+    member.closed, member.crashed = bool(row["closed"]), bool(row["crashed"])
+    member.last_index = row["last"]
+
+
+def _view(member: MemberLedger, row: Mapping[str, Any]) -> None:
+    begins = {name["sender"]: name["number"] for name in row["names"] or ()}
+    sides = tuple(tuple(side) for side in row["sides"] or ())
+    member.installs.append(Install(row["view"], row["index"], tuple(row["members"] or ()), sides, begins))
+
+
+def _range(member: MemberLedger, row: Mapping[str, Any]) -> None:
+    sender = row["sender_id"]
+    member.delivered.append(Delivered(sender, row["view"], row["note"], row["first"], row["last"], row["index"], row["high"]))
+    member.counts["delivered"] += row["amount"]
+    for promise in ("doubled", "inverted"):
+        if row[promise]:
+            at = row[f"{promise}_at"]
+            member.counts[promise] += row[promise]
+            member.examples[promise].append((sender, at["first"], at["one"], at["two"]))
+
+
+def _gap(member: MemberLedger, row: Mapping[str, Any]) -> None:
+    member.gaps[row["sender_id"]].append((row["first"], row["last"]))
+
+
+def _sent(member: MemberLedger, row: Mapping[str, Any]) -> None:
+    (member.guests if row["note"] == "guest" else member.sent).append((row["first"], row["last"]))
+    member.sent_index = max(member.sent_index, row["high"])
+
+
+def _stable(member: MemberLedger, row: Mapping[str, Any]) -> None:
+    if row["note"] == "places":
+        member.places[row["view"]] = max(row["amount"], member.places.get(row["view"], 0))
+        return
+    known = member.stable.setdefault(row["view"], {})
+    for name in row["names"] or ():
+        known[name["sender"]] = max(name["number"], known.get(name["sender"], 0))
+
+
+def _settled(member: MemberLedger, row: Mapping[str, Any]) -> None:
+    if row["note"] == "stable":
+        member.settled.setdefault(row["view"], row["index"])
+
+
+def _leave(member: MemberLedger, row: Mapping[str, Any]) -> None:
+    member.left_at, member.unsaid = row["index"], row["amount"]
+
+
+def _block(member: MemberLedger, row: Mapping[str, Any]) -> None:
+    member.blocks[row["view"], row["index"]] = (row["amount"], row["first"], row["last"])
+
+
+_ENTER = {
+    "group": _group, "view": _view, "range": _range, "gap": _gap, "sent": _sent, "stable": _stable, "settled": _settled, "leave": _leave,
+    "block": _block,
+}  # fmt: skip

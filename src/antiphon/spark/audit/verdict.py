@@ -1,0 +1,101 @@
+"""What an audit says: for each group and promise how much was looked at and what was broken, with the rows that prove it.
+
+Plain data: `Verdicts.to_json` is what `antiphon pipeline audit --json` prints. Keeps at most `WITNESSES` violations in full for each group
+and promise, and `VIOLATIONS` in all; the others are counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+WITNESSES = 10
+"""Violations of one promise that are told in full for one group."""
+VIOLATIONS = 1_000
+"""Violations that are told in full, of all groups and promises."""
+
+PROMISES = (
+    *("integrity", "no_duplication", "validity", "agreement", "nothing_lost", "virtual_synchrony", "views"),
+    *("fifo", "causal", "total", "parent_before_child", "minimality"),
+    *("topic_numbers", "topic_order", "topic_nothing_lost", "topic_gaps", "topic_done"),
+)
+"""Everything an audit looks for, in the order in which it is told."""
+
+
+class Witness(Struct, frozen=True, order=True):
+    """One row of the trace."""
+
+    run: str
+    writer: str
+    index: int
+
+
+class Violation(Struct, frozen=True):
+    """A promise that was not kept: what happened, in one sentence, and the rows that alone prove it. Where something is missing, the last
+    of the rows is the one before which it should have been there. `amount`: how many messages, values or views it is about."""
+
+    run: str
+    group: str
+    promise: str
+    sentence: str
+    witness: tuple[Witness, ...]
+    amount: int = 1
+
+
+class Verdict(Struct, frozen=True):
+    """One promise to one group. `checked` counts deliveries, views or values that were judged."""
+
+    run: str
+    group: str
+    promise: str
+    checked: int
+    violations: int = 0
+
+
+class Summary(Struct, frozen=True):
+    """One promise to all groups."""
+
+    checked: int = 0
+    violations: int = 0
+    witnesses: tuple[Violation, ...] = ()
+
+
+class Verdicts(Struct, frozen=True):
+    """`events` counts message deliveries, `rows` the rows that were read. `verdicts` has a line for each group and promise."""
+
+    events: int
+    rows: int
+    verdicts: tuple[Verdict, ...]
+    promises: dict[str, Summary]
+
+    @property
+    def clean(self) -> bool:
+        return not any(summary.violations for summary in self.promises.values())
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """Those that are told in full."""
+        return tuple(violation for summary in self.promises.values() for violation in summary.witnesses)
+
+    def of_group(self, run: str, group: str) -> dict[str, Verdict]:
+        """What is said of one group, by promise."""
+        return {verdict.promise: verdict for verdict in self.verdicts if verdict.run == run and verdict.group == group}
+
+    def to_json(self) -> dict[str, Any]:
+        """`{"groups": […], "promises": {…: {"checked", "violations", "witnesses"}}, "events", "rows", "clean"}` in plain values."""
+        broken: dict[tuple[str, str], dict[str, list[int]]] = {}
+        for verdict in self.verdicts:
+            broken.setdefault((verdict.run, verdict.group), {})[verdict.promise] = [verdict.checked, verdict.violations]
+        groups = [
+            {
+                "run": run,
+                "group": group,
+                "clean": not any(violations for _, violations in counts.values()),
+                "promises": {name: {"checked": checked, "violations": violations} for name, (checked, violations) in counts.items()},
+            }
+            for (run, group), counts in broken.items()
+        ]
+        promises = msgspec.to_builtins(self.promises)
+        return {"groups": groups, "promises": promises, "events": self.events, "rows": self.rows, "clean": self.clean}

@@ -1,0 +1,149 @@
+"""The live audit: a streaming query over the trace of a running group that says within seconds which promise was broken, and by which rows.
+
+    with open_session(settings=SETTINGS) as spark:
+        audit = LiveAudit.start(spark, "traces")
+        while True:
+            for violation in audit.found():
+                print(violation.sentence)
+
+Nodes that shall be watched record with a short `rotate_s` (one second, say): files appear complete, the query takes every new one, and each
+group is judged by a `Watch` whose state Spark keeps. How long it takes from a row to a report: `rotate_s`, up to `TRIGGER_S`, and the
+micro-batch, which is about a second on a machine that has time for it.
+
+Judged are `no_duplication`, `fifo`, `integrity` (checksums), `total` and `parent_before_child`, from what is in the trace; see `watching`
+for what is kept of it and when that is forgotten. What follows from something missing is the audit's, afterwards.
+
+Files that are no traces, or damaged, are passed over here; `antiphon pipeline ingest` counts them.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.state import GroupStateTimeout
+
+from antiphon.errors import UsageError, WorldError
+from antiphon.spark.audit.verdict import Violation, Witness
+from antiphon.spark.tables import EVENTS
+from antiphon.spark.watching.told import COLUMNS, KINDS, decode_row
+from antiphon.spark.watching.watch import Watch
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.state import GroupState
+
+TRIGGER_S = 1
+SETTINGS = {
+    # Few groups run at once, and each partition of the state costs a task in every micro-batch.
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+}
+"""What makes micro-batches short; for the session that runs the query."""
+
+_FOUND = "run string, group string, promise string, sentence string, witness string"
+_WITNESS = "array<struct<run: string, writer: string, index: bigint>>"
+_STATE = "watch binary"
+
+
+class LiveAudit:
+    """A query that runs until it is stopped. Keeps what it has found: at most `REPORTS` of each promise for each group."""
+
+    def __init__(self, spark: SparkSession, query: StreamingQuery, table: str) -> None:
+        self._spark, self._query, self._table = spark, query, table
+        self._told = 0
+
+    @classmethod
+    def start(cls, spark: SparkSession, directory: str) -> LiveAudit:
+        """Begins with what is in the directory already, in the order in which it came."""
+        if "://" not in directory and not os.path.isdir(directory):
+            raise UsageError(f"{directory} is no directory: name the one that the nodes were given as trace, and start them first")
+        table = f"violations_{uuid.uuid4().hex}"
+        found = follow(spark, directory).transform(live_audit)
+        writer = found.writeStream.format("memory").queryName(table).outputMode("append").trigger(processingTime=f"{TRIGGER_S} seconds")
+        return cls(spark, writer.start(), table)
+
+    def found(self) -> list[Violation]:
+        """What was found since the last call. Raises WorldError when the query has ended by itself."""
+        error = self._query.exception()
+        if error is not None:
+            raise WorldError(f"the live audit has ended: {str(error).strip().partition(chr(10))[0][:300]}")
+        rows = self._spark.table(self._table).collect()
+        fresh, self._told = rows[self._told :], len(rows)
+        return [_violation(row) for row in fresh]
+
+    @property
+    def batches(self) -> int:
+        """How many micro-batches have been judged."""
+        progress: Any = self._query.lastProgress
+        return 0 if progress is None else int(progress["batchId"]) + 1
+
+    def stop(self) -> None:
+        self._query.stop()
+        self._spark.catalog.dropTempView(self._table)
+
+
+def follow(spark: SparkSession, directory: str) -> DataFrame:
+    """The rows of a trace that is being written, as a stream: those of every file once, as soon as it is complete."""
+    return (
+        spark.readStream.schema(EVENTS)
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", "*.parquet")
+        .option("ignoreCorruptFiles", "true")
+        .option("ignoreMissingFiles", "true")
+        .parquet(directory)
+    )
+
+
+def live_audit(rows: DataFrame) -> DataFrame:
+    """A stream of trace rows to a stream of violations.
+
+    +---+------+--------------+-------------------------------------------+------------------------------+
+    |run|group |promise       |sentence                                   |witness                       |
+    +---+------+--------------+-------------------------------------------+------------------------------+
+    |run|trip#9|no_duplication|ben#2 delivered message 7 of ana#1 twice   |[{run, ben, 31}, {run, ben, 40}]|
+    +---+------+--------------+-------------------------------------------+------------------------------+
+    """
+    judged = (
+        rows.where(F.col("group").isNotNull() & F.col("kind").isin(*KINDS) & F.col("index").isNotNull() & F.col("writer").isNotNull())
+        .select("run", "group", F.to_json(F.struct(*COLUMNS)).alias("row"))
+        .groupBy("run", "group")
+        .applyInPandasWithState(_watch_group, _FOUND, _STATE, "append", GroupStateTimeout.NoTimeout)
+    )
+    return judged.withColumn("witness", F.from_json("witness", _WITNESS))
+
+
+def _watch_group(key: tuple[Any, ...], tables: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+    """One round of one group, on an executor."""
+    import pandas as pd
+
+    run, group = str(key[0]), str(key[1])
+    watch = Watch.of(bytes(state.get[0]) if state.exists else None)
+    breaches = watch.round([decode_row(row) for table in tables for row in table["row"]])
+    if watch.over:
+        state.remove()
+    else:
+        state.update((watch.state(),))
+    if breaches:
+        witnesses = [[{"run": run, "writer": spot.writer, "index": spot.index} for spot in breach.witness] for breach in breaches]
+        yield pd.DataFrame(
+            {
+                "run": run,
+                "group": group,
+                "promise": [breach.promise for breach in breaches],
+                "sentence": [breach.sentence for breach in breaches],
+                "witness": [msgspec.json.encode(witness).decode() for witness in witnesses],
+            }
+        )
+
+
+def _violation(row: Any) -> Violation:
+    witness = tuple(Witness(spot["run"], spot["writer"], spot["index"]) for spot in row.witness)
+    return Violation(row.run, row.group, row.promise, row.sentence, witness)

@@ -1,0 +1,70 @@
+"""The report as one HTML page that needs nothing else: no network, no scripts, pictures inside, light and dark.
+
+`page` only arranges what it is given. A section for which nothing was found is left out; what was shortened says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+
+from antiphon.spark.report.chapters import CHAPTERS
+from antiphon.spark.report.figures import cell, duration, several
+from antiphon.spark.report.findings import Findings
+from antiphon.spark.report.sections import section
+
+
+def page(found: Findings, title: str = "", commands: Sequence[str] = ()) -> str:
+    """The whole page. `commands` are those that make it again."""
+    style = (resources.files("antiphon.spark.report") / "report.css").read_text(encoding="utf-8")
+    told = [chapter for chapter in (write(found) for write in CHAPTERS) if chapter is not None]
+    numbered = "".join(section(number, heading, body) for number, (heading, body) in enumerate(told, 1))
+    again = f"<pre>{escape(chr(10).join(commands))}</pre>" if commands else ""
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title or "What the groups did")}</title>
+<style>{style}</style>
+</head>
+<body><main>
+<header>
+<h1>{escape(title or "What the groups did")}</h1>
+<p>{_subtitle(found)}</p>
+</header>
+{_headline(found)}
+{numbered}
+<footer>Written by Antiphon, <code>antiphon pipeline report</code>. Everything on this page comes from the traces alone.{again}</footer>
+</main></body></html>
+"""
+
+
+def _subtitle(found: Findings) -> str:
+    writers = sum(run["writers"] for run in found.runs)
+    rows = sum(run["rows"] for run in found.runs)
+    runs = several(len(found.runs), "run", "runs") if "runs" not in found.shortened else f"more than {len(found.runs):,} runs"
+    return f"{runs}, {several(writers, 'node', 'nodes')}, {rows:,} rows of trace, from <code>{escape(found.source)}</code>."
+
+
+def _headline(found: Findings) -> str:
+    """The figures that one would say first."""
+    verdicts = found.verdicts
+    boxes = []
+    if verdicts is not None:
+        groups = len({(verdict.run, verdict.group) for verdict in verdicts.verdicts})
+        boxes += [("deliveries", cell(verdicts.events)), ("groups", cell(groups))]
+    end_to_end = [row for row in found.by_order if row["measure"] == "end_to_end"]
+    if end_to_end:
+        quickest = min(row["p50_ns"] for row in end_to_end)
+        slowest = max(row["p50_ns"] for row in end_to_end)
+        median = duration(slowest) if duration(quickest) == duration(slowest) else f"{duration(quickest)} … {duration(slowest)}"
+        boxes += [("median, end to end", median), ("worst 99 %", duration(max(row["p99_ns"] for row in end_to_end)))]
+    figures = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in boxes)
+    verdict = ""
+    if verdicts is not None:
+        broken = sum(summary.violations for summary in verdicts.promises.values())
+        said = "Every promise was kept." if verdicts.clean else f"Promises were broken: {several(broken, 'violation', 'violations')}."
+        verdict = f'<p class="verdict {"good" if verdicts.clean else "bad"}">{said}</p>'
+    return f'<div class="card headline">{verdict}<div class="figures">{figures}</div></div>'

@@ -1,0 +1,142 @@
+"""The audit finds what was put into a trace, proves it by the rows that alone prove it, and finds nothing else."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from injections import FAULTS, Fault, Proof
+from scenes import Plan, Scene, scene, topic
+
+from antiphon.spark.audit import PROMISES, Verdicts, Violation, Witness, audit
+from antiphon.spark.tables import EVENTS, Tables
+from antiphon.trace.files import table_of
+from antiphon.trace.row import Row
+
+RUN = "r"
+SEED = 20_261_116
+
+
+@pytest.fixture(scope="module")
+def plain(spark: SparkSession) -> Iterator[SparkSession]:
+    """Compiling code for tables of some thousand rows takes longer than working through them."""
+    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before = {name: spark.conf.get(name) or "" for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+def audited(spark: SparkSession, rows: Sequence[Row], path: Path) -> Verdicts:
+    pq.write_table(table_of(list(rows)), path)
+    return audit(Tables.of_events(spark.read.schema(EVENTS).parquet(str(path))))
+
+
+def by_group(verdicts: Verdicts) -> dict[str, dict[str, int]]:
+    """What is broken, by group and promise."""
+    broken: dict[str, dict[str, int]] = defaultdict(dict)
+    for verdict in verdicts.verdicts:
+        if verdict.violations:
+            broken[verdict.group][verdict.promise] = verdict.violations
+    return broken
+
+
+def proven(scene: Scene, proofs: Sequence[Proof]) -> set[frozenset[Witness]]:
+    return {frozenset(Witness(scene.run, member, scene.index(member, line)) for member, line in proof) for proof in proofs}
+
+
+def wrongs(fault: Fault, scene: Scene, proofs: Sequence[Proof], broken: dict[str, int], told: Sequence[Violation]) -> list[str]:
+    """What the audit got wrong about an injected fault."""
+    found = [] if set(broken) == fault.breaks else [f"{fault.name}: breaks {sorted(fault.breaks)}, and {sorted(broken)} is told"]
+    expected = proven(scene, proofs)
+    seen = [frozenset(violation.witness) for violation in told if violation.promise == fault.promise]
+    if not any(witness in expected for witness in seen):
+        found.append(f"{fault.name}: is proven by one of {[_short(one) for one in expected]}, not by {[_short(one) for one in seen]}")
+    return found
+
+
+def _short(witness: frozenset[Witness]) -> str:
+    return " ".join(f"{one.writer[:3]}:{one.index}" for one in sorted(witness))
+
+
+def injected(faults: Sequence[Fault], seed: int, **larger: int) -> tuple[list[Row], dict[str, tuple[Fault, Scene, list[Proof]]]]:
+    """Each fault in a scene of its own; where messages answer each other, `larger` batches would prove it by other rows than one thinks."""
+    rows: list[Row] = []
+    scenes: dict[str, tuple[Fault, Scene, list[Proof]]] = {}
+    for fault in faults:
+        group = f"{fault.promise}/{fault.name}"
+        one_by_one = fault.plan is None or fault.plan.batch == 1
+        one = fault.scene(RUN, group, seed, **{key: value for key, value in larger.items() if not one_by_one})
+        proofs = fault.inject(one, random.Random(f"{seed}/{group}/where"))
+        rows += one.rows()
+        scenes[group] = fault, one, proofs
+    return rows, scenes
+
+
+def judged(verdicts: Verdicts, scenes: dict[str, tuple[Fault, Scene, list[Proof]]]) -> list[str]:
+    broken = by_group(verdicts)
+    told = defaultdict(list)
+    for violation in verdicts.violations:
+        told[violation.group].append(violation)
+    strays = [f"{group}: {found}" for group, found in broken.items() if group not in scenes]
+    return strays + [
+        wrong for group, (fault, one, proofs) in scenes.items() for wrong in wrongs(fault, one, proofs, broken[group], told[group])
+    ]
+
+
+def clean_scenes(seed: int) -> list[Scene]:
+    plans = [
+        Plan(order=order, multicast=multicast, delivery=delivery)
+        for order in ("unordered", "fifo", "causal", "total", "semantic")
+        for multicast in ("reliable", "tree")
+        for delivery in ("agreed", "safe")
+    ]
+    plans += [replace(plan, dies=True, replies=0.5) for plan in plans[::2]] + [replace(plan, leaves=True) for plan in plans[::3]]
+    plans += [Plan(order="semantic", multicast="besteffort", replies=0.5), Plan(order="unordered", multicast="besteffort")]
+    return [scene(RUN, f"clean/{number}", plan, seed) for number, plan in enumerate(plans)] + [topic(RUN, "clean/topic", seed)]
+
+
+def test_there_are_five_kinds_for_every_promise() -> None:
+    """A promise that nobody breaks in a test may be one that nobody looks at."""
+    kinds = defaultdict(set)
+    for fault in FAULTS:
+        kinds[fault.promise].add(fault.name)
+    assert {promise: len(names) for promise, names in kinds.items() if len(names) < 5} == {}
+    assert set(kinds) == set(PROMISES)
+
+
+def test_every_fault_is_found_and_proven_and_nothing_else(plain: SparkSession, tmp_path: Path) -> None:
+    """An audit that misses a broken promise, or cries wolf, is worse than none: people act upon what it says."""
+    rows, scenes = injected(FAULTS, SEED)
+    rows += [row for one in clean_scenes(SEED) for row in one.rows()]
+    verdicts = audited(plain, rows, tmp_path / "trace.parquet")
+    assert judged(verdicts, scenes) == []
+    assert not verdicts.clean
+    assert verdicts.rows == len(rows)
+    assert verdicts.events == sum(row.last - row.first + 1 for row in rows if row.kind == "deliver")
+
+
+def test_faults_in_a_hundred_thousand_deliveries(plain: SparkSession, tmp_path: Path) -> None:
+    """One wrong row among a hundred thousand must not drown: that is where audits are needed."""
+    rng = random.Random(SEED)
+    large = [fault for fault in FAULTS if fault.plan is not None and fault.plan.members < 9 and fault.plan.batch > 1]
+    chosen = [rng.choice([fault for fault in large if fault.promise == promise]) for promise in sorted({fault.promise for fault in large})]
+    answers = [fault for fault in FAULTS if fault.promise == "parent_before_child"]
+    rows, scenes = injected([*chosen, rng.choice(answers)], SEED + 1, rounds=1_000, batch=20)
+    verdicts = audited(plain, rows, tmp_path / "trace.parquet")
+    assert judged(verdicts, scenes) == []
+    deliveries = [verdict.checked for verdict in verdicts.verdicts if verdict.promise == "no_duplication"]
+    assert sum(count > 60_000 for count in deliveries) >= len(chosen)
+    assert verdicts.events > 100_000 * len(chosen)

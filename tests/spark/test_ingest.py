@@ -1,0 +1,154 @@
+"""Ingest: raw traces become tables in a lake, once each, whatever comes later, comes twice or never comes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from antiphon.errors import UsageError
+from antiphon.spark.ingest import ingest
+from antiphon.spark.lake import Lake
+from antiphon.spark.tables import Tables
+from antiphon.trace.row import Row
+
+Write = Callable[..., Path]
+
+
+def rows(writer: str, first: int, last: int, *, run: str = "r") -> list[Row]:
+    return [
+        Row(run, writer, index, "deliver" if index else "open", index, index, index, "g", writer, 1, writer, index, index, index)
+        for index in range(first, last + 1)
+    ]
+
+
+def contents(frame: DataFrame) -> list[str]:
+    """Comparable, with lists and structs."""
+    return sorted(str(row) for row in frame.collect())
+
+
+def same(one: Tables, other: Tables) -> bool:
+    return all(contents(getattr(one, name)) == contents(getattr(other, name)) for name in ("events", "writers", "aside"))
+
+
+def test_file_after_file_the_lake_is_what_the_directory_is(spark: SparkSession, write_trace: Write, tmp_path: Path) -> None:
+    """Whoever ingests every hour would get another verdict than whoever reads the whole directory at the end."""
+    trace, lake = str(tmp_path / "trace"), str(tmp_path / "lake")
+    write_trace("r/ana-0.parquet", rows("ana", 0, 9))
+    write_trace("r/ana-2.parquet", rows("ana", 20, 29))
+    (tmp_path / "trace/bad.parquet").write_bytes(b"PAR1 and no more")
+    half = tmp_path / "trace/r/ben-0.parquet.tmp"
+    half.write_bytes(b"PAR1")
+    first = ingest(spark, trace, lake)
+    assert (first.number, first.files, first.rows, first.writers, first.waiting) == (1, 4, 10, 1, 2)
+    assert first.aside == {"half-written": 1, "missing index": 1, "truncated": 1}
+    assert same(Tables.of_lake(spark, lake), Tables.of_traces(spark, trace))
+
+    again = ingest(spark, trace, lake)
+    assert (again.number, again.files, again.rows, again.aside) == (1, 0, 0, first.aside), "nothing is new: nothing is written"
+
+    half.unlink()
+    write_trace("r/ben-0.parquet", rows("ben", 0, 4))
+    write_trace("r/ana-1.parquet", [*rows("ana", 10, 19), *rows("ana", 3, 4)])
+    write_trace("s/ana-0.parquet", rows("ana", 0, 2, run="s"))
+    second = ingest(spark, trace, lake)
+    assert (second.number, second.rows, second.writers, second.runs, second.waiting) == (2, 28, 3, 2, 0)
+    assert second.aside == {"duplicate index": 1, "truncated": 1}
+    got, wanted = Tables.of_lake(spark, lake), Tables.of_traces(spark, trace)
+    assert same(got, wanted)
+    assert got.events.count() == 38
+
+    bronze = spark.read.option("recursiveFileLookup", "true").parquet(f"{lake}/bronze")
+    assert bronze.count() == 10 + 10 + 12 + 5 + 3, "bronze has every row of every readable file, once, also those that are there twice"
+    assert bronze.where("uri like '%ana-1.parquet'").count() == 12
+
+
+def test_an_ingest_that_is_killed_is_as_if_it_had_not_been(
+    spark: SparkSession, write_trace: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut the lake would hold rows twice, or take files for done whose rows it does not have."""
+    trace, lake = str(tmp_path / "trace"), str(tmp_path / "lake")
+    write_trace("r/ana-0.parquet", rows("ana", 0, 9))
+    ingest(spark, trace, lake)
+    write_trace("r/ana-1.parquet", rows("ana", 10, 19))
+    for step in ("bronze", "silver/events", "silver/aside", "commit"):
+        with monkeypatch.context() as patch:
+            whole_write, whole_commit = Lake.write, Lake.commit
+
+            def write(self: Lake, table: str, number: int, frame: DataFrame, stop: str = step, go_on: object = whole_write) -> None:
+                go_on(self, table, number, frame)  # type: ignore[operator]
+                if table == stop:
+                    raise KeyboardInterrupt
+
+            def commit(self: Lake, value: object, stop: str = step, go_on: object = whole_commit) -> None:
+                raise KeyboardInterrupt
+
+            patch.setattr(Lake, "write", write)
+            patch.setattr(Lake, "commit", commit)
+            with pytest.raises(KeyboardInterrupt):
+                ingest(spark, trace, lake)
+        assert Tables.of_lake(spark, lake).events.count() == 10
+    done = ingest(spark, trace, lake)
+    assert (done.number, done.rows) == (2, 10)
+    assert same(Tables.of_lake(spark, lake), Tables.of_traces(spark, trace))
+
+
+def test_a_file_that_was_mended_is_looked_at_again(spark: SparkSession, write_trace: Write, tmp_path: Path) -> None:
+    """A file that was copied in slowly, and looked at half-way, would be lost for good."""
+    trace, lake = str(tmp_path / "trace"), str(tmp_path / "lake")
+    whole = write_trace("r/ana-0.parquet", rows("ana", 0, 9))
+    data = whole.read_bytes()
+    whole.write_bytes(data[:-20])
+    assert ingest(spark, trace, lake).aside == {"truncated": 1}
+    assert Tables.of_lake(spark, lake).events.count() == 0
+    whole.write_bytes(data)
+    mended = ingest(spark, trace, lake)
+    assert (mended.rows, mended.aside) == (10, {})
+
+
+def test_of_two_ingests_at_once_one_is_told(
+    spark: SparkSession, write_trace: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would think they had committed, and the rows of one would be gone."""
+    trace, lake = str(tmp_path / "trace"), str(tmp_path / "lake")
+    write_trace("r/ana-0.parquet", rows("ana", 0, 9))
+    ingest(spark, trace, lake)
+    shutil.copytree(f"{lake}/commits/number=000001", f"{lake}/commits/number=000002")  # the other's, seen by nobody yet
+    write_trace("r/ana-1.parquet", rows("ana", 10, 19))
+    everything = Lake.commits
+    monkeypatch.setattr(Lake, "commits", lambda self: everything(self)[:1])
+    with pytest.raises(Exception, match="another ingest was quicker"):
+        ingest(spark, trace, lake)
+
+
+def test_what_is_no_lake_is_not_taken_for_an_empty_one(spark: SparkSession, write_trace: Write, tmp_path: Path) -> None:
+    """A mistyped path would be audited as faultless; a lake among the traces would eat itself."""
+    with pytest.raises(UsageError, match="is no lake: make one with antiphon pipeline ingest"):
+        Tables.of_lake(spark, str(tmp_path / "nothing"))
+    write_trace("r/ana-0.parquet", rows("ana", 0, 1))
+    with pytest.raises(UsageError, match="keep the lake beside it"):
+        ingest(spark, str(tmp_path / "trace"), str(tmp_path / "trace/lake"))
+    with pytest.raises(UsageError, match="is the path right"):
+        ingest(spark, str(tmp_path / "nothing"), str(tmp_path / "lake"))
+    (tmp_path / "lake/commits").mkdir(parents=True)
+    (tmp_path / "lake/commits/note").write_text("remember the milk")
+    with pytest.raises(UsageError, match="no commit of a lake"):
+        ingest(spark, str(tmp_path / "trace"), str(tmp_path / "lake"))
+
+
+def test_rows_of_a_member_lie_together_and_in_order(spark: SparkSession, write_trace: Write, tmp_path: Path) -> None:
+    """Every job would have to move and sort all rows again."""
+    trace, lake = str(tmp_path / "trace"), str(tmp_path / "lake")
+    for name in ("ana", "ben", "cem"):
+        write_trace(f"r/{name}-1.parquet", rows(name, 50, 99))
+        write_trace(f"r/{name}-0.parquet", rows(name, 0, 49))
+    ingest(spark, trace, lake)
+    lying = [(row.member, row["index"]) for row in spark.read.parquet(f"{lake}/silver/events/number=000001").collect()]
+    assert lying == sorted(lying)
+    assert len(lying) == 300
+    with pytest.raises(PySparkException):
+        spark.read.parquet(f"{lake}/silver/events/number=000002").count()

@@ -1,0 +1,397 @@
+"""Promises watched while a group runs: every breach with its rows, whatever comes first; nothing made up; nothing kept for ever."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from msgspec.structs import replace
+from pyspark.sql import SparkSession
+
+from antiphon.errors import UsageError
+from antiphon.sim.swarm import Case, default_cases, run_recorded
+from antiphon.spark.live import LiveAudit
+from antiphon.spark.watching import deliveries, parents, sends, sequences, watch
+from antiphon.spark.watching.told import KINDS, Breach, Named, Told, decode_row
+from antiphon.spark.watching.watch import Watch
+from antiphon.trace.files import write_rows
+from antiphon.trace.row import Row
+
+WAIT_S = 300.0
+MEMBERS = ("ana", "ben", "cid")
+Trace = dict[str, list[Told]]
+"""Rows by writer."""
+
+
+def group(order: str, deliveries_of: Sequence[tuple[str, int, int]], sent: Iterable[Told] = (), known: int = 100) -> Trace:
+    """Three members, who all deliver the same ranges in the same order; then everybody knows all places."""
+    trace: Trace = {}
+    for member in MEMBERS:
+        about = json.dumps({"order": order, "wants": "all"})
+        rows = [_row(member, "group", note=about), _row(member, "view", view=1, members=MEMBERS, note='{"previous": 0}')]
+        rows += [row for row in sent if row.member == member]
+        for sender, first, last in deliveries_of:
+            checks = tuple(crc32(f"{sender}{number}".encode()) for number in range(first, last + 1))
+            rows.append(_row(member, "deliver", view=1, sender=sender, first=first, last=last, checks=checks))
+        rows.append(_row(member, "stable", view=1, amount=known, note="places"))
+        trace[member] = numbered(rows)
+    return trace
+
+
+def _row(member: str, kind: str, **columns: object) -> Told:
+    return Told(member, 0, kind, member=member, **columns)  # type: ignore[arg-type]
+
+
+def sent(sender: str, first: int, last: int, names: Sequence[tuple[int, str, int]] = ()) -> Told:
+    checks = tuple(crc32(f"{sender}{number}".encode()) for number in range(first, last + 1))
+    named = tuple(Named(*name) for name in names)
+    return _row(sender, "send", view=1, sender=sender, first=first, last=last, checks=checks, names=named)
+
+
+def numbered(rows: Sequence[Told]) -> list[Told]:
+    """With the numbers and positions that a recorder gives them."""
+    whole, position = [], 0
+    for index, row in enumerate(rows, 1):
+        whole.append(replace(row, index=index, position=position if row.kind == "deliver" else 0))
+        position += row.last - row.first + 1 if row.kind == "deliver" else 0
+    return whole
+
+
+def swapped(rows: list[Told], one: int, other: int) -> list[Told]:
+    rows = list(rows)
+    rows[one], rows[other] = rows[other], rows[one]
+    return numbered(rows)
+
+
+def rounds_of(trace: Trace, rng: random.Random, amount: int) -> list[list[Told]]:
+    """The rows as files might bring them: each writer's in order, cut anywhere."""
+    rounds: list[list[Told]] = [[] for _ in range(amount)]
+    for rows in trace.values():
+        for row, at in zip(rows, sorted(rng.randrange(amount) for _ in rows), strict=True):
+            rounds[at].append(row)
+    return rounds
+
+
+def watched(rounds: Iterable[Iterable[Told]]) -> list[Breach]:
+    """What is said in the end; between rounds the watch is nothing but its state."""
+    state: bytes | None = None
+    found: list[Breach] = []
+    for rows in rounds:
+        mine = Watch.of(state)
+        found += mine.round(rows)
+        state = mine.state()
+    return found
+
+
+def said(trace: Trace, seed: int = 0, amount: int = 1) -> list[tuple[str, set[tuple[str, int]]]]:
+    """Promise and witness of each breach."""
+    found = watched(rounds_of(trace, random.Random(seed), amount))
+    return [(breach.promise, {(spot.writer, spot.index) for spot in breach.witness}) for breach in found]
+
+
+# -- each promise ----------------------------------------------------------------------------------------------------------------------
+# The rows of `group` are: 1 group, 2 view, what the member sent, one for each delivery, stable.
+
+
+def test_a_message_that_comes_twice() -> None:
+    """An order would be paid twice, and nobody would know until the audit at night."""
+    trace = group("unordered", [("ana", 1, 4), ("ana", 9, 9), ("ana", 5, 8)])
+    assert said(trace) == []
+    row = trace["ben"][3]
+    trace["ben"] = numbered([*trace["ben"][:-1], replace(row, first=8, last=9), trace["ben"][-1]])
+    assert said(trace) == [("no_duplication", {("ben", 5), ("ben", 6)})]
+    (breach,) = watched([[*trace["ben"]]])
+    assert breach.sentence == "ben delivered message 8 of ana twice"
+
+
+def test_a_sender_out_of_order() -> None:
+    """A cancelled order would be placed after its cancellation."""
+    clean = group("fifo", [("ana", 1, 4), ("ben", 1, 1), ("ana", 5, 6)])
+    assert said(clean) == []
+    for order, expected in (("fifo", [("fifo", {("cid", 3), ("cid", 5)})]), ("unordered", []), ("semantic", [])):
+        trace = group(order, [("ana", 1, 4), ("ben", 1, 1), ("ana", 5, 6)])
+        trace["cid"] = swapped(trace["cid"], 2, 4)
+        assert said(trace) == expected, order
+
+
+def test_a_payload_that_is_another_than_was_sent() -> None:
+    """Somebody would read what nobody wrote."""
+    trace = group("fifo", [("ana", 1, 3), ("ana", 4, 6)], [sent("ana", 1, 2), sent("ana", 3, 6)])
+    assert said(trace) == []
+    row = trace["ben"][3]
+    trace["ben"][3] = replace(row, checks=(row.checks[0], row.checks[1] + 1, row.checks[2]))
+    assert said(trace) == [("integrity", {("ana", 4), ("ben", 4)})]
+    some = replace(row, first=1, last=200, checks=(7, 8, 9))
+    assert sends.Checked.of(some).by_number() == {64: 7, 128: 8, 192: 9}
+
+
+def test_an_answer_before_its_question() -> None:
+    """A reader would meet "yes" before what was asked."""
+    named = [sent("ana", 1, 3), sent("ben", 1, 2, [(1, "ana", 2), (2, "ben", 1)])]
+    order = [("ana", 1, 1), ("ana", 2, 2), ("cid", 1, 1), ("ben", 1, 2), ("ana", 3, 3)]
+    assert said(group("semantic", order, named)) == []
+    trace = group("semantic", order, named)
+    trace["cid"] = swapped(trace["cid"], 3, 5)
+    assert said(trace) == [("parent_before_child", {("cid", 4), ("cid", 6)})]
+    for sort, which in (("recovered", 5), ("orphaned", 3)):
+        trace["cid"][which] = replace(trace["cid"][which], note=sort)
+        assert said(trace) == [], f"{sort} is no breach"
+        trace["cid"][which] = replace(trace["cid"][which], note="")
+
+
+def test_two_members_with_another_order() -> None:
+    """Two copies of one account would hold different sums."""
+    order = [("ana", 1, 2), ("ben", 1, 1), ("cid", 1, 1), ("ana", 3, 9)]
+    assert said(group("total", order)) == []
+    trace = group("total", order)
+    trace["cid"] = swapped(trace["cid"], 3, 4)
+    assert said(trace) == [("total", {("ana", 4), ("cid", 4)})]
+    # However ranges are cut, the order is the same.
+    trace = group("total", order)
+    whole = trace["ben"][5]
+    cut = [replace(whole, last=5, checks=whole.checks[:3]), replace(whole, first=6, checks=whole.checks[3:])]
+    trace["ben"] = numbered([*trace["ben"][:5], *cut, *trace["ben"][6:]])
+    assert said(trace) == []
+
+
+def test_what_differs_counts_only_once_all_knew_it_or_went_on_together() -> None:
+    """A member that is about to crash, or to be cut off, would be blamed for what it is not promised."""
+    order = [("ana", 1, 1), ("ben", 1, 1)]
+    trace = group("total", order, known=0)
+    trace["cid"] = swapped(trace["cid"], 2, 3)
+    assert said(trace) == []
+    apart = {member: [*rows, replace(rows[1], index=99, view=view)] for (member, rows), view in zip(trace.items(), (2, 2, 3), strict=True)}
+    assert said(apart) == []
+    together = {member: [*rows, replace(rows[1], index=99, view=2)] for member, rows in trace.items()}
+    assert said(together) == [("total", {("ana", 3), ("cid", 3)})]
+    sides = '{"previous": 1, "sides": [["ana", "ben"], ["cid"]]}'
+    merged = {member: [*rows[:-1], replace(rows[-1], note=sides)] for member, rows in together.items()}
+    assert said(merged) == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_is_read_first_the_same_is_found(seed: int) -> None:
+    """Which file appears first is chance: a breach would be found on some days."""
+    rng = random.Random(seed)
+    named = [sent("ana", 1, 3), sent("ben", 1, 2, [(1, "ana", 3)])]
+    trace = group("total", [("ana", 1, 2), ("cid", 1, 2), ("ana", 3, 3), ("ben", 1, 2), ("cid", 3, 3)], named)
+    assert said(trace, seed, 6) == []
+    victim = rng.choice(MEMBERS)
+    rows = trace[victim]
+    at = next(index for index, row in enumerate(rows) if row.kind == "deliver" and row.sender == "ben")
+    altered = replace(rows[at], checks=(rows[at].checks[0] + 1, *rows[at].checks[1:]))
+    trace[victim] = swapped([*rows[:at], altered, *rows[at + 1 :]], at, at - 1)
+    found = said(trace, seed, 6)
+    assert sorted({promise for promise, _ in found}) == ["integrity", "parent_before_child", "total"]
+    assert all(any(writer == victim for writer, _ in witness) for _, witness in found)
+    assert len([promise for promise, _ in found if promise != "total"]) == 2, "each is said once"
+
+
+def test_rows_that_are_missing_make_nothing_up() -> None:
+    """A disk that was full for a moment would look like another order."""
+    for gone in (3, 4, 5):
+        trace = group(
+            "total", [("ana", 1, 2), ("ben", 1, 1), ("ana", 3, 3), ("cid", 1, 1)], [sent("ana", 1, 3), sent("cid", 1, 1, [(1, "ana", 2)])]
+        )
+        for member in MEMBERS:
+            del trace[member][gone]
+            assert said(trace) == [], (gone, member)
+
+
+def test_rows_that_come_again_are_passed_over() -> None:
+    """A file that was copied would look like a second delivery of everything."""
+    trace = group("total", [("ana", 1, 4), ("ben", 1, 1)])
+    rows = [row for rows in trace.values() for row in rows]
+    assert watched([rows, rows]) == []
+
+
+# -- worlds ----------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", list(default_cases(range(20))), ids=lambda case: f"{case.kind}-{case.order}-{case.multicast}-{case.seed}")
+def test_worlds_with_faults_break_nothing(case: Case) -> None:
+    """A watch that cries wolf would be switched off."""
+    _, rows = run_recorded(case)
+    rng = random.Random(case.seed)
+    for name in {row.group for row in rows if row.group}:
+        lag_by_writer = {row.writer: rng.random() for row in rows}
+        rounds: dict[int, list[Told]] = {}
+        for row in rows:
+            if row.group == name and row.kind in KINDS:
+                rounds.setdefault(int(row.at / 1e9 + lag_by_writer[row.writer]), []).append(_told(row))
+        assert watched(rounds[at] for at in sorted(rounds)) == []
+
+
+def _told(row: Row) -> Told:
+    columns = {name: getattr(row, name) for name in Told.__struct_fields__ if getattr(row, name) is not None}
+    if row.names:
+        columns["names"] = [{"seqno": seqno, "sender": whose, "number": number} for seqno, whose, number in row.names]
+    return decode_row(json.dumps(columns).encode())
+
+
+# -- what is kept ----------------------------------------------------------------------------------------------------------------------
+
+
+def _busy(rounds: int, silent: str = "") -> Iterable[list[Told]]:
+    """A group in total order that goes on and on; one member may say nothing after its first row."""
+    start = group("total", [])
+    index, number = 10, 1
+    yield [row for rows in start.values() for row in rows[:2]]
+    for turn in range(rounds):
+        rows: list[Told] = []
+        for step in range(20):
+            names = [(number + 1, "ana", number)] if step % 5 == 0 else []
+            first, last = number, number + 9
+            rows.append(replace(sent("ana", first, last, names), index=index))
+            for member in MEMBERS:
+                if member != silent:
+                    given = _row(member, "deliver", view=1, sender="ana", first=first, last=last, position=first - 1)
+                    rows.append(replace(given, index=index + 1))
+            index, number = index + 2, last + 1
+        yield [*rows, replace(_row("ana", "stable", view=1, amount=turn * 200, note="places"), index=index)]
+        index += 1
+
+
+def _sizes(rounds: Iterable[list[Told]]) -> list[int]:
+    state: bytes | None = None
+    sizes = []
+    for rows in rounds:
+        mine = Watch.of(state)
+        assert mine.round(rows) == []
+        state = mine.state()
+        sizes.append(len(state))
+    return sizes
+
+
+def test_what_everybody_has_is_forgotten() -> None:
+    """A watch over a group that runs for a week would need the memory of a week."""
+    sizes = _sizes(_busy(200))
+    assert max(sizes[100:]) <= 1.2 * max(sizes[20:40])
+
+
+def test_who_falls_silent_holds_up_no_more_than_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One member that hangs would fill the memory of the watch, too."""
+    for module, name in ((sends, "ROWS"), (parents, "PAIRS"), (sequences, "RUNS"), (deliveries, "ROWS")):
+        monkeypatch.setattr(module, name, 50)
+    monkeypatch.setattr(watch, "PATIENCE", 1_000)
+    sizes = _sizes(_busy(100, silent="cid"))
+    assert max(sizes[60:]) <= 1.2 * max(sizes[20:40])
+    monkeypatch.undo()
+    monkeypatch.setattr(watch, "PATIENCE", 5)
+    sizes = _sizes(_busy(60, silent="cid"))
+    assert max(sizes[40:]) <= 1.2 * max(sizes[10:20])
+
+
+def test_members_that_are_long_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group whose members come and go would remember everybody who ever was in it."""
+    monkeypatch.setattr(watch, "BURIED", 10)
+    sizes = _sizes(
+        [
+            row
+            for rows in group("total", [(f"guest{turn}", 1, 3)]).values()
+            for row in (replace(each, member=f"{each.member}{turn}", writer=f"{each.writer}{turn}", view=turn) for each in rows)
+        ]
+        for turn in range(1, 200)
+    )
+    assert max(sizes[100:]) <= 1.2 * max(sizes[20:40])
+
+
+def test_a_flood_of_breaches_is_counted_not_told() -> None:
+    """A broken group would bury everything else under its reports."""
+    trace = group("unordered", [("ana", 1, 1)] * (watch.REPORTS + 50))
+    assert len(said({"ben": trace["ben"]})) == watch.REPORTS
+
+
+def test_a_group_that_everybody_has_left_is_over() -> None:
+    """Groups that have ended would stay in the state for ever."""
+    trace = group("fifo", [("ana", 1, 1)])
+    mine = Watch()
+    mine.round([row for rows in trace.values() for row in rows])
+    assert not mine.over
+    mine.round([replace(_row(member, "leave"), index=50) for member in MEMBERS])
+    assert mine.over
+
+
+# -- through Spark ---------------------------------------------------------------------------------------------------------------------
+
+
+def _recorded(trace: Trace, run: str = "run", name: str = "trip#1") -> list[Row]:
+    """As a recorder writes it."""
+    rows = []
+    for told in (row for rows in trace.values() for row in rows):
+        names = [(each.seqno, each.sender, each.number) for each in told.names] or None
+        ranges = {"view": told.view, "position": told.position, "first": told.first, "last": told.last, "amount": told.amount}
+        about = {"members": list(told.members) or None, "names": names, "checks": list(told.checks) or None, "note": told.note or None}
+        rows.append(Row(run, told.writer, told.index, told.kind, 1, 1, 1, name, told.member, sender=told.sender or None, **ranges, **about))  # type: ignore[arg-type]
+    return rows
+
+
+def _until(audit: LiveAudit, amount: int) -> list[tuple[str, str, tuple[tuple[str, int], ...]]]:
+    found: list[tuple[str, str, tuple[tuple[str, int], ...]]] = []
+    until = time.monotonic() + WAIT_S
+    while len(found) < amount:
+        assert time.monotonic() < until, f"only {found} was found in {WAIT_S} s"
+        time.sleep(0.2)
+        for each in audit.found():
+            found.append((each.group, each.promise, tuple(sorted((row.writer, row.index) for row in each.witness))))
+    return sorted(found)
+
+
+def test_a_query_tells_breaches_as_files_appear(spark: SparkSession, tmp_path: Path) -> None:
+    """The state would not survive from one micro-batch to the next, or a file that is no trace would end the query."""
+    clean = group("total", [("ana", 1, 2), ("ben", 1, 1), ("cid", 1, 1)], [sent("ana", 1, 2)])
+    broken = {**clean, "cid": swapped(clean["cid"], 3, 4)}
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "half-000000.parquet.tmp").write_bytes(b"PAR1")
+    audit = LiveAudit.start(spark, str(tmp_path))
+    try:
+        for writer, rows in clean.items():
+            write_rows(_recorded({writer: rows}, name="trip#1"), tmp_path, "run", writer)
+        for writer, rows in broken.items():
+            write_rows(_recorded({writer: rows[:-1]}, name="trip#2"), tmp_path, "run", f"{writer}-two")
+        (tmp_path / "run" / "damaged-000000.parquet").write_bytes(b"PAR1 and nothing more")
+        write_rows(_recorded({"ana": broken["ana"][-1:]}, name="trip#2"), tmp_path, "run", "ana-two", 1)
+        assert _until(audit, 1) == [("trip#2", "total", (("ana", 5), ("cid", 4)))]
+        again = replace(clean["ben"][3], index=77)
+        write_rows(_recorded({"ben": [again]}, name="trip#1"), tmp_path, "run", "ben", 1)
+        assert _until(audit, 1) == [("trip#1", "no_duplication", (("ben", 4), ("ben", 77)))]
+        assert audit.found() == []
+    finally:
+        audit.stop()
+
+
+def test_a_directory_that_is_not_there_is_said_so(spark: SparkSession, tmp_path: Path) -> None:
+    """A misspelt name would be watched for ever, and nothing would ever be found."""
+    with pytest.raises(UsageError, match="is no directory"):
+        LiveAudit.start(spark, str(tmp_path / "nowhere"))
+
+
+def test_the_command_tells_and_leaves_with_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Whoever watches from a script would not be told, or be told that all is well."""
+    trace = group("fifo", [("ana", 1, 1), ("ana", 2, 2)])
+    trace["ben"] = swapped(trace["ben"], 2, 3)
+    write_rows(_recorded(trace), tmp_path, "run", "all")
+    code = "import sys; from antiphon.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    program = [sys.executable, "-c", code, "pipeline", "live", str(tmp_path), "--json", "--master", "local[2]"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        patience = threading.Timer(WAIT_S, running.kill)
+        patience.start()
+        try:
+            assert running.stdout is not None
+            told = json.loads(running.stdout.readline() or "null")
+            assert told is not None, running.communicate()[1]
+            running.send_signal(signal.SIGINT)
+            assert running.wait(WAIT_S) == 1
+        finally:
+            patience.cancel()
+            running.kill()
+    assert (told["promise"], [row["index"] for row in told["witness"]]) == ("fifo", [3, 4])
