@@ -10,13 +10,15 @@ from itertools import pairwise
 from injecting import FIFO, LATE, Proof, cut_last, end_of, fault, foreign, others, own, pick, sent, somebody_else
 from scenes import Line, Plan, Scene
 
+from antiphon.trace.schema import CHECK_EVERY, SHORT
+
 # -- integrity -----------------------------------------------------------------------------------------------------------------------
 
 
 @fault("integrity", plan=FIFO)
 def altered(scene: Scene, rng: random.Random) -> list[Proof]:
     member, line = foreign(scene, rng)
-    line.checks = [(line.checks or [0])[-1] ^ 1]
+    line.checks = [*(line.checks or [0])[:-1], (line.checks or [0])[-1] ^ 1]
     return [[(member, line), sent(scene, line.sender or "", line.last)]]
 
 
@@ -28,11 +30,25 @@ def altered_in_the_middle(scene: Scene, rng: random.Random) -> list[Proof]:
     return [[(member, line), sent(scene, line.sender or "", line.first + 1)]]
 
 
+@fault("integrity", plan=replace(FIFO, batch=40, rounds=40))
+def altered_where_few_are_checked(scene: Scene, rng: random.Random) -> list[Proof]:
+    """Long deliveries say the checksums of every 64th message only, whatever their sends say."""
+    found = []
+    for member in scene.members:
+        for line in scene.of(member):
+            if line.count > SHORT:
+                line.checks = [check for number, check in enumerate(line.checks or [], line.first) if number % CHECK_EVERY == 0]
+                found += [(member, line)] if line.checks and line.sender != member else []
+    member, line = rng.choice(found)
+    line.checks = [(line.checks or [0])[0] ^ 2]
+    return [[(member, line), sent(scene, line.sender or "", line.last)]]
+
+
 @fault("integrity", plan=FIFO)
 def payloads_exchanged(scene: Scene, rng: random.Random) -> list[Proof]:
     member, line = foreign(scene, rng)
     other = pick(rng, [one for one in scene.of(member) if one.sender != line.sender])
-    line.checks, other.checks = other.checks, line.checks
+    line.checks, other.checks = [*(line.checks or [])[:-1], (other.checks or [])[-1]], [*(other.checks or [])[:-1], (line.checks or [])[-1]]
     return [[(member, one), sent(scene, one.sender or "", one.last)] for one in (line, other)]
 
 

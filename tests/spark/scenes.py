@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.trace.row import Name, Row
+from antiphon.trace.schema import SHORT
 
 _STRANGERS = ("open", "close", "crash")
 
@@ -193,7 +194,7 @@ def _round(
     for sender, first, last, checks in batches:
         at += 1
         for member in here:
-            seen = list(checks) if plan.each else checks[-1:]
+            seen = list(checks) if plan.each or len(checks) > SHORT else checks[-1:]
             lines[member].append(Line("receive", view, sender, first, last, at=at, round=number))
             lines[member].append(Line("deliver", view, sender, first, last, None, seen, at=at, round=number))
     return at

@@ -1,10 +1,13 @@
 """The audit: were the promises kept? Written from the guarantee cards alone; the simulator's oracles are another reading of the same cards.
 
-Theory of operation. The trace is sorted a few times, each time with few columns and by keys that no single group can fill: by (member,
-sender, number) for what was delivered, by (sender, block of numbers) for what was sent, by (member, index) for what came before what. What
-is left of it is small: **ledgers** of ranges, views and sums (`ledger.py`), judged group by group in plain Python on the executors, and
-**findings** (`finding.py`), one row for each thing that is wrong. They are counted and the first few of each kind fetched; only for those
-the trace is looked at again, to name the rows that prove them (`opening.py`).
+Theory of operation. The trace is moved and sorted once, by (group, member, index), with few columns: the **walk** (`walk.py`, `walker.py`)
+goes through every member's rows in Arrow batches and leaves little: ranges, sums over blocks, the rows of which there are few, and, of all
+but very large members, their rows packed as arrays (`sheet.py`). That meets again where a group is judged (`judging.py`): its **ledger** of
+ranges and views (`ledger.py`, `evidence.py`) by the judges of whole groups, in plain Python; its sheets by quick judges (`suspicion.py`)
+that pass what is certainly right. They never pass what is wrong, but may suspect what is right. What they suspect is looked at by the
+judges that sort the rows of those groups (`integrity`, `causal`, `parents`, `minimality`, `topics`, and `entries` for ledgers), which say
+what is wrong as **findings** (`finding.py`); only for those the trace is looked at again, to name the rows that prove them (`opening.py`).
+So a clean trace costs one walk, and a broken group what it takes to explain it.
 
 | file | promises |
 |---|---|

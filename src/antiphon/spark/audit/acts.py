@@ -6,53 +6,71 @@ contain the run: `group_id`, `member_id`, `sender_id`. Two of a hundred thousand
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from antiphon.spark.tables import Tables
+from antiphon.spark.tables import Tables, table_of
 
 _ABOUT = StructType([StructField(name, StringType()) for name in ("order", "multicast", "delivery", "partitions", "wants")])
 
+Chosen = Callable[[DataFrame], DataFrame]
+_FEW_GROUPS = 200
+"""So many are named in a condition; more are a table."""
 
-@dataclass(frozen=True)
+
 class Acts:
-    """`rows`: of all groups, with ids. `lives`: each member with its writer. `groups`: each group with its options. Those two are kept,
-    because everything asks for them.
+    """`rows`: of all groups, with ids. `lives`: each member with its writer. `groups`: each group with its options. Those two are made when
+    somebody asks for them, and kept until the end, because whoever looks at rows asks for both.
 
         lives:   group_id  member_id  run  group  member  writer  index  wants  closed  crashed  rank  order  multicast  …
         groups:  group_id  run  group  order  multicast  delivery  partitions
     """
 
-    rows: DataFrame
-    lives: DataFrame
-    groups: DataFrame
-    writers: DataFrame
+    def __init__(self, rows: DataFrame, writers: DataFrame, chosen: Chosen | None = None, whole: Acts | None = None) -> None:
+        self.writers = writers
+        self._whole, self._chosen = whole, chosen
+        self.rows = rows if chosen is None else chosen(rows)
 
     @classmethod
     def of(cls, tables: Tables) -> Acts:
-        rows = tables.events.where(F.col("group").isNotNull()).transform(identified)
-        lives = rows.transform(lives_of, tables.writers).persist()
-        groups = (
-            lives.groupBy("group_id")
-            .agg(*(F.max(name).alias(name) for name in ("run", "group", "order", "multicast", "delivery", "partitions")))
-            .persist()
-        )
-        return cls(rows, lives, groups, tables.writers)
+        return cls(tables.events.where(F.col("group").isNotNull()).transform(identified), tables.writers)
+
+    @cached_property
+    def lives(self) -> DataFrame:
+        if self._whole is not None and self._chosen is not None:
+            return self._chosen(self._whole.lives)
+        return self.rows.transform(lives_of, self.writers).persist()
+
+    @cached_property
+    def groups(self) -> DataFrame:
+        if self._whole is not None and self._chosen is not None:
+            return self._chosen(self._whole.groups)
+        options = ("run", "group", "order", "multicast", "delivery", "partitions")
+        return self.lives.groupBy("group_id").agg(*(F.max(name).alias(name) for name in options)).persist()
 
     def __enter__(self) -> Acts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.groups.unpersist()
-        self.lives.unpersist()
+        for kept in ("groups", "lives"):
+            if kept in self.__dict__:
+                self.__dict__[kept].unpersist()
 
     @property
     def names(self) -> DataFrame:
         """`group_id run group`. Of topics nobody tells it but their own rows."""
         return self.groups.select("group_id", "run", "group")
+
+    def only(self, groups: Sequence[int]) -> Acts:
+        """What is about these groups."""
+        if len(groups) <= _FEW_GROUPS:
+            return Acts(self.rows, self.writers, lambda frame: frame.where(F.col("group_id").isin(*groups)), self)
+        chosen = table_of(self.rows.sparkSession, [(group,) for group in groups], StructType([StructField("group_id", LongType())]))
+        return Acts(self.rows, self.writers, lambda frame: frame.join(F.broadcast(chosen), "group_id", "left_semi"), self)
 
     def writers_in(self, writers: list[int]) -> DataFrame:
         """Those of the writers with these ids: `writer_id writer`."""

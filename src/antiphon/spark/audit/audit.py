@@ -1,23 +1,29 @@
 """All judges over one trace: `audit(tables)`.
 
-One Spark job finds and counts; further ones, only where something was found, fetch the rows of the witnesses. What comes to the driver is
-one line for each group and promise, and at most `VIOLATIONS` violations.
+One Spark job walks through the trace and finds nearly everything right. Where something is suspect, a second one looks at the rows of those
+groups, finds and counts; and only where something is wrong further ones fetch the rows of the witnesses. What comes to the driver is one
+line for each group and promise, and at most `VIOLATIONS` violations.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from antiphon.spark.audit import causal, integrity, minimality, parents, topics, total
+from antiphon.spark.audit import causal, integrity, minimality, parents, topics
 from antiphon.spark.audit.acts import Acts
-from antiphon.spark.audit.entries import entries
-from antiphon.spark.audit.judging import judged
-from antiphon.spark.audit.telling import details_of, told
+from antiphon.spark.audit.entries import entries as full_entries
+from antiphon.spark.audit.finding import Compare, Finding, Point
+from antiphon.spark.audit.judging import judged, walked
+from antiphon.spark.audit.suspicion import CAUSAL, INTEGRITY, LEDGER, MINIMALITY, PARENTS, TOPICS
+from antiphon.spark.audit.telling import Cell, details_of, told
 from antiphon.spark.audit.verdict import PROMISES, WITNESSES, Summary, Verdict, Verdicts, Violation
+from antiphon.spark.audit.walk import entries
 from antiphon.spark.tables import Tables
 
 
@@ -28,7 +34,19 @@ def audit(tables: Tables) -> Verdicts:
 
 
 def _audit(acts: Acts, tables: Tables) -> Verdicts:
-    cells = findings(acts).transform(_summed, acts.names).collect()
+    table = _Table()
+    suspects: dict[str, list[int]] = defaultdict(list)
+    for one in walked(entries(acts), tables.writers).toArrow().to_pylist():
+        if one["promise"].startswith("?"):
+            suspects[one["promise"][1:]].append(one["group_id"])
+        else:
+            table.enter(one)
+    if suspects:
+        for cell in findings(acts, suspects).transform(_summed, acts.names).toArrow().to_pylist():
+            table.enter(cell)
+            for detail in cell["details"]:
+                table.detail(cell, detail)
+    cells = table.cells
     details = details_of(acts, cells)
     amounts: Counter[tuple[int, str]] = Counter()
     for cell in cells:
@@ -46,14 +64,51 @@ def _audit(acts: Acts, tables: Tables) -> Verdicts:
     return Verdicts(promises["no_duplication"].checked if "no_duplication" in promises else 0, rows or 0, verdicts, promises)
 
 
-def findings(acts: Acts) -> DataFrame:
-    """What all judges find, as one table. Those of whom the trace has nothing are not asked: a plan costs time even where no row is."""
-    orders = {row.order for row in acts.groups.select("order").distinct().collect()}
-    parts = [integrity.judge(acts), judged(entries(acts, total=bool(orders & {*total.ORDERS})))] if orders else []
-    parts += [judge.judge(acts) for judge in (causal, parents, minimality) if orders & {*judge.ORDERS}]
-    if not parts or not acts.of_kinds("publish", "read", "done", "collect").isEmpty():
-        parts.append(topics.judge(acts))
+class _Table:
+    """Findings by group and promise."""
+
+    def __init__(self) -> None:
+        self._cells: dict[tuple[int, str], Cell] = {}
+
+    @property
+    def cells(self) -> list[Cell]:
+        for cell in self._cells.values():
+            cell.details = sorted(cell.details, key=lambda one: (one.story, one.amount, one.rows))[:WITNESSES]
+        return list(self._cells.values())
+
+    def enter(self, found: dict[str, Any]) -> None:
+        """A finding, or many added up."""
+        cell = self._cells.setdefault((found["group_id"], found["promise"]), Cell(found["group_id"], found["promise"]))
+        cell.run, cell.group = cell.run or found["run"] or "", cell.group or found["group"] or ""
+        cell.checked += found["checked"]
+        cell.amount += found["amount"]
+        if "details" not in found and found["story"]:
+            self.detail(found, found)
+
+    def detail(self, cell: dict[str, Any], found: dict[str, Any]) -> None:
+        rows = tuple((row["member_id"], row["index"]) for row in found["rows"])
+        points = tuple(Point(**point) for point in found["points"])
+        compare = None if found["compare"] is None else Compare(**found["compare"])
+        one = Finding(cell["group_id"], cell["promise"], 0, found["amount"], found["story"], rows, points, compare)
+        self._cells[cell["group_id"], cell["promise"]].details.append(one)
+
+
+def findings(acts: Acts, suspects: Mapping[str, Sequence[int]]) -> DataFrame:
+    """What the judges that look at rows find in the groups that are suspect to them."""
+    parts = []
+    for family, groups in suspects.items():
+        some = acts if family == TOPICS else acts.only(groups)
+        parts.append(judged(full_entries(some)) if family == LEDGER else _BY_ROWS[family](some))
     return reduce(DataFrame.unionByName, parts)
+
+
+_BY_ROWS = {
+    INTEGRITY: integrity.judge,
+    CAUSAL: causal.judge,
+    PARENTS: parents.judge,
+    MINIMALITY: minimality.judge,
+    TOPICS: topics.judge,
+}
 
 
 def _summed(found: DataFrame, names: DataFrame) -> DataFrame:
@@ -69,7 +124,10 @@ def _summed(found: DataFrame, names: DataFrame) -> DataFrame:
             details.alias("details"),
         )
         .join(F.broadcast(names), "group_id", "left")
-        .withColumns({name: F.coalesce(name, f"own_{name}") for name in ("run", "group")})
+        .select(
+            *("group_id", "promise", "checked", "amount", "details"),
+            *(F.coalesce(name, f"own_{name}").alias(name) for name in ("run", "group")),
+        )
     )
 
 

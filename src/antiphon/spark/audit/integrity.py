@@ -17,7 +17,7 @@ from pyspark.sql.window import WindowSpec
 
 from antiphon.spark.audit.acts import Acts
 from antiphon.spark.audit.finding import as_findings, row
-from antiphon.trace.schema import CHECK_EVERY
+from antiphon.trace.schema import CHECK_EVERY, SHORT
 
 BLOCK_BITS = 20
 """A block has 2^20 numbers of one sender."""
@@ -45,25 +45,24 @@ def _by_number() -> WindowSpec:
 
 
 def _numbered(acts: Acts) -> DataFrame:
-    """Sends at their first number, in every block they touch; of deliveries each checksum at its number, and the last of a range that has
-    not all."""
+    """Sends at their first number, in every block they touch; of deliveries each checksum at its number, and the last message."""
     is_send = F.col("kind") == "send"
-    count = F.coalesce(F.size("checks"), F.lit(0))
+    count = F.size("checks")
     first, last, messages = F.col("first"), F.col("last"), F.col("last") - F.col("first") + 1
+    sparse = (count < messages) & (messages > SHORT)
     blocks = F.transform(
         F.sequence(F.shiftright("first", BLOCK_BITS), F.shiftright("last", BLOCK_BITS)),
         lambda block: _piece(first, F.lit(None), block, F.lit(0)),
     )
-    each = F.transform(
-        F.sequence(F.lit(0), count - 1),
-        lambda place: _piece(first + place, F.get("checks", place), None, F.when(place == count - 1, messages).otherwise(0)),
-    )
-    some = F.transform(
-        F.sequence(F.lit(0), count - 1),
-        lambda place: _piece((_ceiling(first) + place) * CHECK_EVERY, F.get("checks", place), None, F.lit(0)),
-    )
-    end = F.array(_piece(last, F.lit(None), None, messages))
-    pieces = F.when(is_send, blocks).when(count == messages, each).when(count > 0, F.concat(some, end)).otherwise(end)
+
+    def checked(place: Column) -> Column:
+        number = F.when(sparse, _first_checked(first) + place * CHECK_EVERY).otherwise(last - count + 1 + place)
+        return _piece(number, F.get("checks", place), None, F.when(number == last, messages).otherwise(0))
+
+    each = F.transform(F.sequence(F.lit(0), count - 1), checked)
+    only = F.array(_piece(last, F.lit(None), None, messages))
+    lacks_last = sparse & (last % CHECK_EVERY != 0)
+    pieces = F.when(is_send, blocks).when((count > 0) & lacks_last, F.concat(each, only)).when(count > 0, each).otherwise(only)
     return acts.of_kinds("send", "deliver").select(
         *_KEYS,
         F.when(is_send, 0).otherwise(1).alias("side"),
@@ -72,9 +71,9 @@ def _numbered(acts: Acts) -> DataFrame:
     )
 
 
-def _ceiling(number: Column) -> Column:
-    """How many multiples of `CHECK_EVERY` lie below this number."""
-    return F.floor((number + CHECK_EVERY - 1) / CHECK_EVERY)
+def _first_checked(first: Column) -> Column:
+    """The first number from there on that is checked where not all are."""
+    return first + F.pmod(-first, F.lit(CHECK_EVERY))
 
 
 def _piece(number: Column, check: Column, block: Column | None, messages: Column) -> Column:
@@ -86,10 +85,10 @@ def _piece(number: Column, check: Column, block: Column | None, messages: Column
 def _wrong() -> Column:
     """What is wrong with a delivery; null where nothing is. Of a sender whose trace has no end nobody knows what it sent later."""
     covered = F.coalesce(F.col("send.last") >= F.col("number"), F.lit(False))
-    first, number = F.col("send.first"), F.col("number")
-    all_checked = F.size("send.checks") == F.col("send.last") - first + 1
-    place = F.when(all_checked, number - first).when(number % CHECK_EVERY == 0, _ceiling(number) - _ceiling(first))
-    sent = F.get("send.checks", place.cast("int"))
+    checks, first, number = F.col("send.checks"), F.col("send.first"), F.col("number")
+    all_are = F.size(checks) == F.col("send.last") - first + 1
+    place = F.when(all_are, number - first).when(number % CHECK_EVERY == 0, F.floor((number - _first_checked(first)) / CHECK_EVERY))
+    sent = F.get(checks, place.cast("int"))
     return (
         F.when(~covered & (F.col("complete") | (F.col("number") < 1)), _INVENTED)
         .when(covered & (sent != F.col("check")), _ALTERED)

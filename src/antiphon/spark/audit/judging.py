@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from antiphon.spark.audit import agreement, fifo, minimality, no_duplication, strangers, total, validity, views, virtual_synchrony
+from antiphon.spark.audit.checks import Checks
+from antiphon.spark.audit.evidence import Evidence
 from antiphon.spark.audit.finding import FINDING, Finding
 from antiphon.spark.audit.ledger import GroupLedger
+from antiphon.spark.audit.suspicion import INTEGRITY, LEDGER, TOPICS, suspected
 from antiphon.spark.audit.verdict import WITNESSES
+from antiphon.spark.audit.walker import ODD_LEDGER
 
 if TYPE_CHECKING:
     import pyarrow
@@ -44,8 +49,19 @@ JUDGES: tuple[Judge, ...] = (
 
 
 def judged(entries: DataFrame) -> DataFrame:
-    """What the judges find in each group."""
+    """What the judges find in each group, given its entries in full (`entries`)."""
     return entries.repartition("group_id").sortWithinPartitions("group_id").mapInArrow(_judge_batches, FINDING)
+
+
+def walked(entries: DataFrame, writers: DataFrame) -> DataFrame:
+    """What the judges find in what is left after the walk, and what they suspect: findings whose promise is `?` and a family."""
+    ends = writers.select(F.xxhash64("run", "writer").alias("writer_id"), "closed", "crashed", "contiguous")
+    return (
+        entries.join(F.broadcast(ends), "writer_id", "left")
+        .repartition("part")
+        .sortWithinPartitions("part", "group_id")
+        .mapInArrow(_judge_walked, FINDING)
+    )
 
 
 def findings_of(ledger: GroupLedger) -> Iterator[Finding]:
@@ -67,19 +83,55 @@ def findings_of(ledger: GroupLedger) -> Iterator[Finding]:
         yield Finding(ledger.group, promise, checked=count, amount=beyond[promise])
 
 
+def walked_findings(evidence: Evidence) -> Iterator[Finding]:
+    """The same, where nothing is suspicious; and the suspicions."""
+    ledger = evidence.ledger
+    suspects, checked = suspected(evidence)
+    if ODD_LEDGER in evidence.odd:
+        suspects.add(LEDGER)
+    else:
+        for finding in findings_of(ledger):
+            if finding.compare is None or not evidence.same_places(finding.compare):
+                yield finding
+    for promise, count in checked.items():
+        yield Finding(ledger.group, promise, checked=count)
+    for family in suspects:
+        yield Finding(ledger.group, f"?{family}")
+
+
 def _judge_batches(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    def found() -> Iterator[dict[str, Any]]:
+        for group, rows in groupby(_rows(batches), key=itemgetter("group_id")):
+            for finding in findings_of(GroupLedger.of(group, rows)):
+                yield _plain(finding)
+
+    return _in_batches(found())
+
+
+def _judge_walked(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    def found() -> Iterator[dict[str, Any]]:
+        for (_, group), rows in groupby(_rows(batches), key=itemgetter("part", "group_id")):
+            checks = Checks()
+            evidence = Evidence.of(group, checks.apart(rows))
+            if evidence.ledger.members or evidence.runs or evidence.sheets:
+                run, name = evidence.names_of
+                for finding in walked_findings(evidence):
+                    yield {**_plain(finding), "run": run, "group": name}
+            if checks.topics:
+                yield _plain(Finding(group, f"?{TOPICS}"))
+            if not checks.same():
+                yield _plain(Finding(group, f"?{INTEGRITY}"))
+
+    return _in_batches(found())
+
+
+def _in_batches(found: Iterator[dict[str, Any]]) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = to_arrow_schema(FINDING)
-    found: list[dict[str, Any]] = []
-    for group, rows in groupby(_rows(batches), key=itemgetter("group_id")):
-        found += [_plain(finding) for finding in findings_of(GroupLedger.of(group, rows))]
-        if len(found) > 1_000:
-            yield pa.RecordBatch.from_pylist(found, schema)
-            found = []
-    if found:
-        yield pa.RecordBatch.from_pylist(found, schema)
+    while some := list(islice(found, 2_000)):
+        yield pa.RecordBatch.from_pylist(some, schema)
 
 
 def _rows(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[Mapping[str, Any]]:

@@ -138,12 +138,15 @@ class GroupLedger:
         return united(member.guests) if member is not None else []
 
     def last_view(self) -> list[MemberLedger]:
-        """Those who stand in one view to the end, when all its members do; otherwise nobody: something may have been under way."""
+        """Those who stand in one view to the end, when all its members do and, where views are agreed on, know it of each other; otherwise
+        nobody: something may have been under way."""
         standing = [member for member in self.known if member.stands]
         if not standing:
             return []
         last = max((member.installs[-1] for member in standing), key=lambda install: install.view)
-        here = {member.member for member in standing if member.installs[-1].view == last.view}
+        agreed = any(member.settled for member in self.known)
+        there = (member for member in standing if member.installs[-1].view == last.view)
+        here = {member.member for member in there if not agreed or last.view in member.settled}
         return [member for member in standing if member.member in here] if here == set(last.members) else []
 
 
@@ -238,7 +241,8 @@ def _leave(member: MemberLedger, row: Mapping[str, Any]) -> None:
 
 
 def _block(member: MemberLedger, row: Mapping[str, Any]) -> None:
-    member.blocks[row["view"], row["index"]] = (row["amount"], row["first"], row["last"])
+    count, total, square = member.blocks.get((row["view"], row["index"]), (0, 0, 0))
+    member.blocks[row["view"], row["index"]] = (count + row["amount"], total + row["first"], square + row["last"])
 
 
 _ENTER = {

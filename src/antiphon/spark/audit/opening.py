@@ -31,7 +31,8 @@ def find_points(acts: Acts, points: Sequence[tuple[int, Point]]) -> dict[tuple[i
     )
     keys = ["group_id", "kind", "member_id", "sender_id"]
     found = (
-        acts.of_kinds("send", "receive", "deliver")
+        acts.only(sorted({group for group, _ in points}))
+        .of_kinds("send", "receive", "deliver")
         .withColumn("sender_id", F.when(F.col("kind") == "send", F.col("member_id")).otherwise(F.col("sender_id")))
         .select(*keys, "first", "last", "index")
         .join(F.broadcast(wanted), keys)
@@ -61,7 +62,7 @@ def open_blocks(acts: Acts, compares: Sequence[tuple[int, Compare]]) -> list[Dif
     )
     end = F.col("place") + F.col("last") - F.col("first")
     rows: DataFrame = (
-        places(acts)
+        places(acts.only(sorted({group for group, _ in chosen})))
         .join(F.broadcast(wanted), ["group_id", "member_id", "view"])
         .where((F.col("place") < (F.col("block") + 1) * BLOCK) & (end >= F.col("block") * BLOCK))
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
-
-from pyspark.sql import Row
 
 from antiphon.model.ids import name_of
 from antiphon.spark.audit.acts import Acts
-from antiphon.spark.audit.finding import Compare, Point
+from antiphon.spark.audit.finding import Compare, Finding, Point
 from antiphon.spark.audit.opening import Difference, find_points, open_blocks
 from antiphon.spark.audit.verdict import VIOLATIONS, Violation, Witness
 
@@ -28,24 +27,34 @@ class Detail(NamedTuple):
     points: tuple[Point, ...]
 
 
+@dataclass
+class Cell:
+    """What was found of one promise in one group."""
+
+    group_id: int
+    promise: str
+    run: str = ""
+    group: str = ""
+    checked: int = 0
+    amount: int = 0
+    details: list[Finding] = field(default_factory=list)
+
+
 class Who(NamedTuple):
     member: str
     writer: str
 
 
-def details_of(acts: Acts, cells: Iterable[Row]) -> list[Detail]:
+def details_of(acts: Acts, cells: Iterable[Cell]) -> list[Detail]:
     """What the cells say is wrong; comparisons are decided here."""
     details: list[Detail] = []
     compares: list[tuple[int, Compare]] = []
     for cell in cells:
         for one in cell.details:
             if one.compare is not None:
-                compares.append((cell.group_id, Compare(*one.compare)))
+                compares.append((cell.group_id, one.compare))
             else:
-                rows = tuple((row.member_id, row["index"]) for row in one.rows)
-                details.append(
-                    Detail(cell.group_id, cell.promise, one.amount, one.story, rows, tuple(Point(*point) for point in one.points))
-                )
+                details.append(Detail(cell.group_id, cell.promise, one.amount, one.story, tuple(one.rows), tuple(one.points)))
     return details + [_of_difference(difference) for difference in open_blocks(acts, compares)]
 
 
@@ -58,7 +67,7 @@ def _of_difference(difference: Difference) -> Detail:
     return Detail(difference.group, "total", 1, story, ((one, index), (other, their_index)), points)
 
 
-def told(acts: Acts, cells: Iterable[Row], details: Sequence[Detail]) -> list[Violation]:
+def told(acts: Acts, cells: Iterable[Cell], details: Sequence[Detail]) -> list[Violation]:
     """The first `VIOLATIONS` of them, with names and all their rows."""
     chosen = sorted(details, key=lambda detail: (detail.promise, detail.group, detail.story))[:VIOLATIONS]
     if not chosen:

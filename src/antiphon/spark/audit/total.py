@@ -24,7 +24,7 @@ from antiphon.spark.audit.ledger import GroupLedger, MemberLedger
 
 BLOCK = 1_024
 """Places in a block."""
-_PRIME = (1 << 31) - 1
+PRIME = (1 << 31) - 1
 ORDERS = ("total",)
 
 
@@ -56,8 +56,8 @@ def blocks_of_places(acts: Acts) -> DataFrame:
     span = F.sequence(F.floor(F.col("place") / BLOCK), F.floor(end / BLOCK))
     low = F.greatest(F.col("place") - F.col("block") * BLOCK, F.lit(0)) + 1
     high = F.least(end - F.col("block") * BLOCK, F.lit(BLOCK - 1)) + 1
-    here = F.pmod(F.xxhash64("sender_id", F.col("first") - F.col("place")), F.lit(_PRIME))
-    there = F.pmod(F.xxhash64(F.col("first") - F.col("place"), "sender_id"), F.lit(_PRIME))
+    here = F.pmod(F.xxhash64("sender_id", F.col("first") - F.col("place")), F.lit(PRIME))
+    there = F.pmod(F.xxhash64(F.col("first") - F.col("place"), "sender_id"), F.lit(PRIME))
     return (
         places(acts)
         .withColumn("block", F.explode(span))

@@ -54,14 +54,9 @@ def _nothing_lost(ledger: GroupLedger, standing: list[MemberLedger]) -> Iterator
 
 
 def _said(sender: MemberLedger) -> Ranges:
-    """What a sender may believe to be said: all of it while it stays. Who left, what it delivered itself in company, without the last
-    messages that it was told about."""
-    if sender.left_at is None:
-        return united(sender.sent)
-    last = max(last for _, last in sender.sent) - sender.unsaid
-    company = {install.view for install in sender.installs if len(install.members) > 1}
-    said = united((one.first, one.last) for one in sender.delivered if one.sender == sender.member and one.view in company)
-    return [(first, min(end, last)) for first, end in said if first <= last]
+    """What a sender may believe to be said: all of it while it stays; who left, all but the last messages that it was told about."""
+    last = max(last for _, last in sender.sent) - (sender.unsaid if sender.left_at is not None else 0)
+    return [(first, min(end, last)) for first, end in united(sender.sent) if first <= last]
 
 
 def _had(standing: list[MemberLedger], sender: int) -> Ranges:

@@ -1,0 +1,133 @@
+"""What the judges of a group have before them: its ledger, and the sheets of its members."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from antiphon.spark.audit.finding import Compare
+from antiphon.spark.audit.ledger import GroupLedger
+from antiphon.spark.audit.sheet import Sheet
+from antiphon.spark.audit.total import BLOCK
+from antiphon.spark.audit.walker import ODD_LEDGER, about_of
+
+GROUP_ROWS = 3_000_000
+"""A group whose sheets have more rows is judged without them."""
+_FIFO = ("fifo", "causal", "total")
+
+
+@dataclass
+class Evidence:
+    """A group's ledger, and what is beside it."""
+
+    ledger: GroupLedger
+    names_of: tuple[str, str]
+    """The run and the group."""
+    sheets: dict[int, Sheet] = field(default_factory=dict)
+    large: set[int] = field(default_factory=set)
+    """Members without a sheet, because they have too many rows."""
+    odd: set[str] = field(default_factory=set)
+    names: int = 0
+    """What all sends together name."""
+    runs: dict[tuple[int, int], list[tuple[int, int, int]]] = field(default_factory=dict)
+    """By member and sender: first, last and rows of what was delivered, as the walk saw it."""
+    begins: dict[int, tuple[int, dict[int, int], set[int]]] = field(default_factory=dict)
+    """Of members that did not want everything: the index of their first view, from where on each sender's stream begins, its members."""
+
+    @classmethod
+    def of(cls, group: int, rows: Iterable[Mapping[str, Any]]) -> Evidence:
+        """Of a group's entries."""
+        return _Gathering(group).of(rows)
+
+    def same_places(self, compare: Compare) -> bool:
+        """Whether two members certainly had the same at those places that both have."""
+        one, other = (self.sheets.get(member) for member in (compare.one, compare.other))
+        if one is None or other is None:
+            return False
+        mine, theirs = (sheet.at_places(compare.view, compare.block, BLOCK) for sheet in (one, other))
+        return all(mine[place] == theirs[place] for place in range(compare.places) if place in mine and place in theirs)
+
+
+class _Gathering:
+    """Entries on their way into a ledger."""
+
+    def __init__(self, group: int) -> None:
+        self._group = group
+        self._rows: list[Mapping[str, Any]] = []
+        self._runs: dict[tuple[int, int], list[Mapping[str, Any]]] = defaultdict(list)
+        self._sent: dict[int, dict[str, Any]] = {}
+        self._sheet_rows = 0
+
+    def of(self, rows: Iterable[Mapping[str, Any]]) -> Evidence:
+        evidence = Evidence(GroupLedger(self._group, {}), ("", ""))
+        about: dict[str, Any] = {}
+        firsts: dict[int, Mapping[str, Any]] = {}
+        for row in rows:
+            kind, member = row["kind"], row["member_id"]
+            if kind == "range":
+                self._runs[member, row["sender_id"]].append(row)
+            elif kind == "sheet":
+                self._sheet(evidence, row)
+            elif kind == "sent" and row["note"] is None:
+                self._send(row)
+            elif kind == "group":
+                about = about_of(row["note"])
+                self._rows.append({**row, "about": about, "last": row["contiguous"]})
+                evidence.names_of = (row["run"], row["group"])
+                firsts.setdefault(member, {})
+            else:
+                if kind == "view" and str(about_of(row["note"]).get("previous")) == "0":
+                    firsts[member] = row if not firsts.get(member) or row["index"] < firsts[member]["index"] else firsts[member]
+                self._rows.append(row)
+        holes = about.get("multicast") == "besteffort"
+        ranges = [
+            one for (member, sender), runs in self._runs.items() for one in self._merged(evidence, runs, holes and member != sender, about)
+        ]
+        evidence.ledger = GroupLedger.of(self._group, [*self._rows, *self._sent.values(), *ranges])
+        for member, life in evidence.ledger.members.items():
+            if life.known and life.wants not in ("founder", "all") and firsts.get(member):
+                row = firsts[member]
+                begins = {name["sender"]: name["number"] for name in reversed(row["names"] or ())}
+                evidence.begins[member] = (row["index"], begins, set(row["members"] or ()))
+        evidence.runs = {key: [(run["first"], run["last"], run["rows"]) for run in runs] for key, runs in self._runs.items()}
+        return evidence
+
+    def _sheet(self, evidence: Evidence, row: Mapping[str, Any]) -> None:
+        evidence.odd |= set(row["note"].split())
+        evidence.names += row["amount"]
+        self._sheet_rows += row["rows"] if row["sheet"] is not None else 0
+        if row["sheet"] is None or self._sheet_rows > GROUP_ROWS:
+            # Checksums of small members are in their sheets, those of large ones are not: without the sheets nobody has compared them all.
+            evidence.odd |= {"sends"} if row["sheet"] is not None or evidence.sheets else set()
+            evidence.large |= {row["member_id"], *evidence.sheets}
+            evidence.sheets.clear()
+        elif evidence.large:
+            evidence.odd.add("sends")
+            evidence.large.add(row["member_id"])
+        else:
+            evidence.sheets[row["member_id"]] = Sheet.unpack(row["sheet"])
+
+    def _send(self, row: Mapping[str, Any]) -> None:
+        """All that a member sent is one range; those of guests are beside it."""
+        one = self._sent.setdefault(row["member_id"], dict(row))
+        one["first"], one["index"] = min(one["first"], row["first"]), min(one["index"], row["index"])
+        one["last"], one["high"] = max(one["last"], row["last"]), max(one["high"], row["high"])
+
+    def _merged(self, evidence: Evidence, runs: list[Mapping[str, Any]], holes: bool, about: dict[str, Any]) -> list[dict[str, Any]]:
+        """Runs of one member and sender as ranges; see `ranges`."""
+        merged: list[dict[str, Any]] = []
+        furthest = latest = -1
+        for run in sorted(runs, key=lambda run: (run["first"], run["index"])):
+            if run["first"] <= furthest or (run["index"] < latest and about.get("order") in _FIFO):
+                evidence.odd.add(ODD_LEDGER)
+            last = merged[-1] if merged else None
+            hole = run["first"] > furthest + 1 and not holes
+            if last is None or hole or (last["view"], last["note"]) != (run["view"], run["note"]):
+                merged.append({**run, "doubled": 0, "inverted": 0})
+            else:
+                last["last"], last["amount"] = max(last["last"], run["last"]), last["amount"] + run["amount"]
+                last["index"], last["high"] = min(last["index"], run["index"]), max(last["high"], run["high"])
+            furthest, latest = max(furthest, run["last"]), max(latest, run["high"])
+        return merged
