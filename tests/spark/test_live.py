@@ -21,7 +21,7 @@ from antiphon.errors import UsageError
 from antiphon.sim.swarm import Case, default_cases, run_recorded
 from antiphon.spark.live import LiveAudit
 from antiphon.spark.watching import deliveries, parents, sends, sequences, watch
-from antiphon.spark.watching.told import KINDS, Breach, Named, Told, decode_row
+from antiphon.spark.watching.told import KINDS, Breach, Named, Spot, Told, decode_row
 from antiphon.spark.watching.watch import Watch
 from antiphon.trace.files import write_rows
 from antiphon.trace.row import Row
@@ -196,6 +196,24 @@ def test_whatever_is_read_first_the_same_is_found(seed: int) -> None:
     assert len([promise for promise, _ in found if promise != "total"]) == 2, "each is said once"
 
 
+def test_who_comes_later_is_judged_from_the_first_place_on() -> None:
+    """The first file of a node would come a second after those of the others, and what it did wrong in it would not be seen."""
+    total = [("ana", 1, 2), ("ben", 1, 1), ("cid", 1, 1)]
+    trace = group("total", total)
+    late = swapped(trace["cid"], 3, 4)
+    first = [*trace["ana"], *trace["ben"]]
+    assert [breach.witness for breach in watched([first, [], late])] == [(Spot("ana", 4), Spot("cid", 4))]
+    # The same where it was heard of, and is still in the view before.
+    ahead = group("total", [])
+    for name, rows in ahead.items():
+        rows.append(_row(name, "view", view=2, members=MEMBERS, note='{"previous": 1}'))
+        rows += [_row(name, "deliver", view=2, sender=sender, first=first, last=last) for sender, first, last in total]
+        rows.append(_row(name, "stable", view=2, amount=4, note="places"))
+    here = {name: numbered(rows) for name, rows in ahead.items()}
+    late = swapped(here["cid"], 5, 6)
+    assert [breach.witness for breach in watched([[*here["ana"], *here["ben"], *late[:3]], [], late])] == [(Spot("ana", 6), Spot("cid", 6))]
+
+
 def test_rows_that_are_missing_make_nothing_up() -> None:
     """A disk that was full for a moment would look like another order."""
     for gone in (3, 4, 5):
@@ -294,13 +312,13 @@ def test_who_falls_silent_holds_up_no_more_than_the_bounds(monkeypatch: pytest.M
 def test_members_that_are_long_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group whose members come and go would remember everybody who ever was in it."""
     monkeypatch.setattr(watch, "BURIED", 10)
+
+    def of_turn(row: Told, turn: int) -> Told:
+        names = tuple(f"{name}{turn}" for name in row.members)
+        return replace(row, member=f"{row.member}{turn}", writer=f"{row.writer}{turn}", view=turn, members=names)
+
     sizes = _sizes(
-        [
-            row
-            for rows in group("total", [(f"guest{turn}", 1, 3)]).values()
-            for row in (replace(each, member=f"{each.member}{turn}", writer=f"{each.writer}{turn}", view=turn) for each in rows)
-        ]
-        for turn in range(1, 200)
+        [of_turn(row, turn) for rows in group("total", [(f"guest{turn}", 1, 3)]).values() for row in rows] for turn in range(1, 200)
     )
     assert max(sizes[100:]) <= 1.2 * max(sizes[20:40])
 

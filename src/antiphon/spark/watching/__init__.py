@@ -12,7 +12,8 @@ what needs absence (agreement, validity, nothing lost) is left to the audit of w
 
 **What is kept** is what is still open. A sender's messages are closed up to the number that every member who is heard of has delivered;
 below it sends, checksums and parents are forgotten. Of what a member was given stay ranges, and the newest rows to name as witnesses. The
-places of a view are forgotten when all have passed them, the view when all have left it. Who is not heard of for `PATIENCE` rounds holds
-nothing up, and for `BURIED` rounds is forgotten. Everything has a bound besides, beyond which the oldest is forgotten and counted
+places of a view are forgotten when all have passed them, the view when all have left it. Who stands in a
+view and has not been heard of at all holds everything up. Who is not heard of for `PATIENCE` rounds holds nothing up, and for `BURIED`
+rounds is forgotten. Everything has a bound besides, beyond which the oldest is forgotten and counted
 (`forgotten`): unjudged, never misjudged.
 """

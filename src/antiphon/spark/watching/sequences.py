@@ -42,6 +42,8 @@ class Difference(Struct, array_like=True, frozen=True):
 
 
 class Sequence(Struct, array_like=True):
+    members: tuple[str, ...] = ()
+    """Who is in the view."""
     runs: list[Run] = field(default_factory=list)
     place_by_member: dict[str, int] = field(default_factory=dict)
     """How many places each has delivered."""

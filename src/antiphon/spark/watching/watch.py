@@ -54,6 +54,8 @@ class Watch(Struct):
     rounds: int = 0
     index_by_writer: dict[str, int] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
+    awaited: dict[str, int] = field(default_factory=dict)
+    """Who stands in a view and has said nothing yet, since which round."""
     sends: dict[str, Sends] = field(default_factory=dict)
     parents: Parents = field(default_factory=Parents)
     sequences: dict[int, Sequence] = field(default_factory=dict)
@@ -87,6 +89,7 @@ class Watch(Struct):
         self.index_by_writer[row.writer] = row.index
         member = self.members.setdefault(row.member, Member(row.writer))
         member.heard = self.rounds
+        self.awaited.pop(row.member, None)
         if row.kind == "deliver":
             yield from self._deliver(row, member)
         elif row.kind == "send":
@@ -128,6 +131,11 @@ class Watch(Struct):
         side = next((sorted(map(str, side)) for side in sides if row.member in side), [])
         member.ways[member.view] = f"{row.view} {' '.join(side)}"
         member.view, member.left = row.view, False
+        if member.order == "total":
+            self.sequences.setdefault(row.view, Sequence()).members = row.members
+        for name in row.members:
+            if name not in self.members:
+                self.awaited.setdefault(name, self.rounds)
 
     def _together(self, view: int, one: str, other: str) -> bool | None:
         ways = [self.members[name].ways.get(view) if name in self.members else "" for name in (one, other)]
@@ -137,6 +145,9 @@ class Watch(Struct):
 
     def _forget(self) -> None:
         waited_for = {name: one for name, one in self.members.items() if not one.left and self.rounds - one.heard <= PATIENCE}
+        # Whose first file is still to come has passed nothing: were forgotten what the others have passed, it would be judged from the
+        # middle on, and what it did wrong before would go unseen. So would who is still to come into a view in which others go on.
+        waited_for |= {name: Member("") for name, since in self.awaited.items() if self.rounds - since <= PATIENCE}
         through: dict[str, int] = {}
         for sender, sends in self.sends.items():
             through[sender] = min((one.given[sender].through if sender in one.given else 0 for one in waited_for.values()), default=0)
@@ -144,7 +155,7 @@ class Watch(Struct):
         self.parents.close(through)
         oldest = min((one.view for one in waited_for.values()), default=0)
         for view, sequence in list(self.sequences.items()):
-            here = [name for name, one in waited_for.items() if one.view == view]
+            here = [name for name in sequence.members if name in waited_for and waited_for[name].view <= view]
             sequence.close(min((sequence.place_by_member.get(name, 0) for name in here), default=0))
             if view < oldest:
                 # What is still undecided there concerns somebody who is gone, and never will be.
@@ -158,6 +169,8 @@ class Watch(Struct):
         """Members that have been gone for long are forgotten; so are senders that are no members, with what was given of them."""
         for name in [name for name, one in self.members.items() if self.rounds - one.heard > BURIED]:
             self.index_by_writer.pop(self.members.pop(name).writer, None)
+        for name in [name for name, since in self.awaited.items() if self.rounds - since > BURIED]:
+            del self.awaited[name]
         for sender in [one for one, sends in self.sends.items() if one not in self.members and self.rounds - sends.touched > BURIED]:
             del self.sends[sender]
             for one in self.members.values():
