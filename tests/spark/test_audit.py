@@ -19,6 +19,7 @@ from injections import FAULTS, Fault, Proof
 from scenes import Plan, Scene, scene, topic
 
 from antiphon.spark.audit import PROMISES, Verdicts, Violation, Witness, audit
+from antiphon.spark.audit.sheet import Limits
 from antiphon.spark.tables import EVENTS, Tables
 from antiphon.trace.files import table_of
 from antiphon.trace.row import Row
@@ -39,9 +40,9 @@ def plain(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.set(name, value)
 
 
-def audited(spark: SparkSession, rows: Sequence[Row], path: Path) -> Verdicts:
+def audited(spark: SparkSession, rows: Sequence[Row], path: Path, limits: Limits = Limits()) -> Verdicts:  # noqa: B008
     pq.write_table(table_of(list(rows)), path)
-    return audit(Tables.of_events(spark.read.schema(EVENTS).parquet(str(path))))
+    return audit(Tables.of_events(spark.read.schema(EVENTS).parquet(str(path))), limits)
 
 
 def by_group(verdicts: Verdicts) -> dict[str, dict[str, int]]:
@@ -117,11 +118,13 @@ def test_there_are_five_kinds_for_every_promise() -> None:
     assert set(kinds) == set(PROMISES)
 
 
-def test_every_fault_is_found_and_proven_and_nothing_else(plain: SparkSession, tmp_path: Path) -> None:
-    """An audit that misses a broken promise, or cries wolf, is worse than none: people act upon what it says."""
+@pytest.mark.parametrize("limits", [Limits(), Limits(of_member=20), Limits(of_group=200)], ids=["small", "members", "groups"])
+def test_every_fault_is_found_and_proven_and_nothing_else(plain: SparkSession, tmp_path: Path, limits: Limits) -> None:
+    """An audit that misses a broken promise, or cries wolf, is worse than none: people act upon what it says. Be the members as small as
+    these are, or too large to be kept, or some of them, or all of them together."""
     rows, scenes = injected(FAULTS, SEED)
     rows += [row for one in clean_scenes(SEED) for row in one.rows()]
-    verdicts = audited(plain, rows, tmp_path / "trace.parquet")
+    verdicts = audited(plain, rows, tmp_path / "trace.parquet", limits)
     assert judged(verdicts, scenes) == []
     assert not verdicts.clean
     assert verdicts.rows == len(rows)

@@ -20,6 +20,7 @@ from antiphon.spark.audit.acts import Acts
 from antiphon.spark.audit.entries import entries as full_entries
 from antiphon.spark.audit.finding import Compare, Finding, Point
 from antiphon.spark.audit.judging import judged, walked
+from antiphon.spark.audit.sheet import Limits
 from antiphon.spark.audit.suspicion import CAUSAL, INTEGRITY, LEDGER, MINIMALITY, PARENTS, TOPICS
 from antiphon.spark.audit.telling import Cell, details_of, told
 from antiphon.spark.audit.verdict import PROMISES, WITNESSES, Summary, Verdict, Verdicts, Violation
@@ -27,16 +28,16 @@ from antiphon.spark.audit.walk import entries
 from antiphon.spark.tables import Tables
 
 
-def audit(tables: Tables) -> Verdicts:
+def audit(tables: Tables, limits: Limits = Limits()) -> Verdicts:  # noqa: B008
     """Every promise that a trace can show, judged for every group in it."""
     with Acts.of(tables) as acts:
-        return _audit(acts, tables)
+        return _audit(acts, tables, limits)
 
 
-def _audit(acts: Acts, tables: Tables) -> Verdicts:
+def _audit(acts: Acts, tables: Tables, limits: Limits) -> Verdicts:
     table = _Table()
     suspects: dict[str, list[int]] = defaultdict(list)
-    for one in walked(entries(acts), tables.writers).toArrow().to_pylist():
+    for one in walked(entries(acts, limits), tables.writers, limits).toArrow().to_pylist():
         if one["promise"].startswith("?"):
             suspects[one["promise"][1:]].append(one["group_id"])
         else:

@@ -9,12 +9,10 @@ from typing import Any
 
 from antiphon.spark.audit.finding import Compare
 from antiphon.spark.audit.ledger import GroupLedger
-from antiphon.spark.audit.sheet import Sheet
+from antiphon.spark.audit.sheet import Limits, Sheet
 from antiphon.spark.audit.total import BLOCK
 from antiphon.spark.audit.walker import ODD_LEDGER, about_of
 
-GROUP_ROWS = 3_000_000
-"""A group whose sheets have more rows is judged without them."""
 _FIFO = ("fifo", "causal", "total")
 
 
@@ -37,9 +35,9 @@ class Evidence:
     """Of members that did not want everything: the index of their first view, from where on each sender's stream begins, its members."""
 
     @classmethod
-    def of(cls, group: int, rows: Iterable[Mapping[str, Any]]) -> Evidence:
+    def of(cls, group: int, rows: Iterable[Mapping[str, Any]], limits: Limits) -> Evidence:
         """Of a group's entries."""
-        return _Gathering(group).of(rows)
+        return _Gathering(group, limits.of_group).of(rows)
 
     def same_places(self, compare: Compare) -> bool:
         """Whether two members certainly had the same at those places that both have."""
@@ -53,8 +51,9 @@ class Evidence:
 class _Gathering:
     """Entries on their way into a ledger."""
 
-    def __init__(self, group: int) -> None:
-        self._group = group
+    def __init__(self, group: int, most: int) -> None:
+        """`most` rows on all sheets together."""
+        self._group, self._most = group, most
         self._rows: list[Mapping[str, Any]] = []
         self._runs: dict[tuple[int, int], list[Mapping[str, Any]]] = defaultdict(list)
         self._sent: dict[int, dict[str, Any]] = {}
@@ -98,7 +97,7 @@ class _Gathering:
         evidence.odd |= set(row["note"].split())
         evidence.names += row["amount"]
         self._sheet_rows += row["rows"] if row["sheet"] is not None else 0
-        if row["sheet"] is None or self._sheet_rows > GROUP_ROWS:
+        if row["sheet"] is None or self._sheet_rows > self._most:
             # Checksums of small members are in their sheets, those of large ones are not: without the sheets nobody has compared them all.
             evidence.odd |= {"sends"} if row["sheet"] is not None or evidence.sheets else set()
             evidence.large |= {row["member_id"], *evidence.sheets}

@@ -19,6 +19,7 @@ from antiphon.spark.audit.checks import Checks
 from antiphon.spark.audit.evidence import Evidence
 from antiphon.spark.audit.finding import FINDING, Finding
 from antiphon.spark.audit.ledger import GroupLedger
+from antiphon.spark.audit.sheet import Limits
 from antiphon.spark.audit.suspicion import INTEGRITY, LEDGER, TOPICS, suspected
 from antiphon.spark.audit.verdict import WITNESSES
 from antiphon.spark.audit.walker import ODD_LEDGER
@@ -53,14 +54,18 @@ def judged(entries: DataFrame) -> DataFrame:
     return entries.repartition("group_id").sortWithinPartitions("group_id").mapInArrow(_judge_batches, FINDING)
 
 
-def walked(entries: DataFrame, writers: DataFrame) -> DataFrame:
+def walked(entries: DataFrame, writers: DataFrame, limits: Limits) -> DataFrame:
     """What the judges find in what is left after the walk, and what they suspect: findings whose promise is `?` and a family."""
+
+    def judge(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        return _judge_walked(batches, limits)
+
     ends = writers.select(F.xxhash64("run", "writer").alias("writer_id"), "closed", "crashed", "contiguous")
     return (
         entries.join(F.broadcast(ends), "writer_id", "left")
         .repartition("part")
         .sortWithinPartitions("part", "group_id")
-        .mapInArrow(_judge_walked, FINDING)
+        .mapInArrow(judge, FINDING)
     )
 
 
@@ -108,11 +113,11 @@ def _judge_batches(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.R
     return _in_batches(found())
 
 
-def _judge_walked(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+def _judge_walked(batches: Iterable[pyarrow.RecordBatch], limits: Limits) -> Iterator[pyarrow.RecordBatch]:
     def found() -> Iterator[dict[str, Any]]:
         for (_, group), rows in groupby(_rows(batches), key=itemgetter("part", "group_id")):
             checks = Checks()
-            evidence = Evidence.of(group, checks.apart(rows))
+            evidence = Evidence.of(group, checks.apart(rows), limits)
             if evidence.ledger.members or evidence.runs or evidence.sheets:
                 run, name = evidence.names_of
                 for finding in walked_findings(evidence):

@@ -1,7 +1,7 @@
 """Sheets: the rows of one member in one group as plain arrays, in the order of their indices, packed into bytes for the way to the judges.
 
 A sheet has a row for each send, delivery, receipt, wait and gap; what they name and their checksums are lists beside them. 64 bytes a row:
-members with more than `SHEET_ROWS` rows have none, and are judged by what the walk itself adds up.
+members with too many (`Limits`) have none, and are judged by what the walk itself adds up.
 
     kinds  indices  views  senders  firsts  lasts  times  sorts     names: rows  children  parents_of  parents     checks: numbers  values
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from antiphon.trace.schema import CHECK_EVERY, SHORT
 
 Longs = NDArray[np.int64]
 
-SHEET_ROWS = 400_000
 GROUP, VIEW, GAP, STABLE, SETTLED, LEAVE, SEND, DELIVER, RECEIVE, HOLD, TOPIC = range(11)
 KINDS = ("group", "view", "gap", "stable", "settled", "leave", "send", "deliver", "receive", "hold")
 """By code. All of topics are one code."""
@@ -28,6 +27,13 @@ ORDINARY, RECOVERED, ORPHANED, GUEST, OTHER = range(5)
 _COLUMNS = ("kinds", "indices", "views", "senders", "firsts", "lasts", "times", "sorts")
 _NAMES = ("rows", "children", "parents_of", "parents")
 _CHECKS = ("check_rows", "numbers", "values")
+
+
+class Limits(NamedTuple):
+    """What a task may keep of members and groups, in rows. Those who have more are judged by what the walk adds up."""
+
+    of_member: int = 400_000
+    of_group: int = 3_000_000
 
 
 @dataclass

@@ -14,11 +14,20 @@ Costs: one shuffle and sort of a dozen narrow columns, and some microseconds per
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, LongType, StringType, StructField, StructType
 
 from antiphon.spark.audit.acts import Acts, member_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow
+
+    from antiphon.spark.audit.sheet import Limits
 
 _LONG, _WORD = LongType(), StringType()
 _NAME = StructType([StructField(name, _LONG) for name in ("seqno", "sender", "number")])
@@ -45,16 +54,20 @@ _FEW = ("group", "view", "gap", "stable", "settled", "leave")
 _TOPICS = ("publish", "read", "done", "collect")
 
 
-def entries(acts: Acts) -> DataFrame:
+def entries(acts: Acts, limits: Limits) -> DataFrame:
     """What is left of the trace: `ENTRIES`."""
-    from antiphon.spark.audit.walker import walk
+
+    def go(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        from antiphon.spark.audit.walker import walk
+
+        return walk(batches, limits)
 
     return (
         acts.of_kinds(*_FEW, "send", "deliver", "receive", "hold", *_TOPICS)
         .transform(_narrow)
         .repartition("group_id", "member_id")
         .sortWithinPartitions("group_id", "member_id", "index")
-        .mapInArrow(walk, ENTRIES)
+        .mapInArrow(go, ENTRIES)
     )
 
 

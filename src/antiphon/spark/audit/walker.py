@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from antiphon.spark.audit import sheet as sheets
-from antiphon.spark.audit.sheet import DELIVER, GROUP, KINDS, LEAVE, SEND, TOPIC, Longs, Sheet, check_numbers
+from antiphon.spark.audit.sheet import DELIVER, GROUP, KINDS, LEAVE, SEND, TOPIC, Limits, Longs, Sheet, check_numbers
 from antiphon.spark.audit.total import BLOCK, PRIME
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ _LOOSE = ("unordered", "semantic")
 _COLUMNS = ("group_id", "member_id", "kind", "index", "view", "sender_id", "first", "last", "at", "sort")
 
 
-def walk(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+def walk(batches: Iterable[pyarrow.RecordBatch], limits: Limits) -> Iterator[pyarrow.RecordBatch]:
     """Rows sorted by group, member and index become entries."""
-    walker = Walker()
+    walker = Walker(limits)
     for batch in batches:
         if batch.num_rows:
             yield from walker.take(batch)
@@ -39,7 +39,8 @@ def walk(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch
 
 
 class Walker:
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self._most = limits.of_member
         self._found: dict[str, list[Any]] = defaultdict(list)
         self._life: Life | None = None
 
@@ -56,7 +57,7 @@ class Walker:
             group, member = int(keys[0][begin]), int(keys[1][begin])
             if self._life is None or (self._life.group, self._life.member) != (group, member):
                 self._finish()
-                self._life = Life(group, member, self._found)
+                self._life = Life(group, member, self._most, self._found)
             if (kinds[begin:end] == TOPIC).any():
                 self._life.add(kind="topic")
                 continue
@@ -106,8 +107,9 @@ class _Lists:
 class Life:
     """One member on its way."""
 
-    def __init__(self, group: int, member: int, found: dict[str, list[Any]]) -> None:
-        self.group, self.member, self._found = group, member, found
+    def __init__(self, group: int, member: int, most: int, found: dict[str, list[Any]]) -> None:
+        """`most` rows on its sheet."""
+        self.group, self.member, self._most, self._found = group, member, most, found
         self._sheets: list[Sheet] | None = []
         self._rows = 0
         self._sent = self._place = self._runs = self._names = 0
@@ -216,7 +218,7 @@ class Life:
         self._rows += len(rows.kinds)
         if self._sheets is not None:
             self._sheets.append(rows)
-            if self._rows <= sheets.SHEET_ROWS:
+            if self._rows <= self._most:
                 return
             rows, self._sheets = Sheet.joined(self._sheets), None
         self._checks(rows)
