@@ -1,8 +1,9 @@
 """How the audit scales: generated traces of 1, 10 and 100 million message deliveries, and of ten million rows.
 
-    python benchmarks/pipeline_scale.py                        # all of it: an hour on two cores
+    python benchmarks/pipeline_scale.py                        # all of it: ten minutes on two cores
     python benchmarks/pipeline_scale.py --millions 1 10        # these sizes
     python benchmarks/pipeline_scale.py --millions --rows 10   # only ten million rows: the audit against reading, counting and sorting them
+    python benchmarks/pipeline_scale.py --large semantic       # the large group has this order
 
 Every trace has one group with 95 % of the traffic, 10,000 small groups of every order (1,000 at the smallest size), and a reply chain of
 100,000 (10,000). Each audit begins with the files. `ns_per_event` is what a delivery costs; memory is the largest that the Java process and
@@ -35,21 +36,21 @@ ORDERS = ("fifo", "causal", "total", "semantic")
 LARGE_SHARE = 0.95
 
 
-def cast_of(deliveries: int, batch: int = 64) -> list[Cast]:
+def cast_of(deliveries: int, order: str, batch: int = 64) -> list[Cast]:
     """Groups that make about so many deliveries, most of them in one."""
     little = deliveries < 5_000_000
     rounds, count = max(1, deliveries // 10_000_000), 250 if little else 2_500
-    small = [Cast(name=f"small-{order}", order=order, members=3, batch=4, rounds=rounds, count=count) for order in ORDERS]
+    small = [Cast(name=f"small-{each}", order=each, members=3, batch=4, rounds=rounds, count=count) for each in ORDERS]
     chain = Cast(name="chain", order="semantic", members=2, rounds=10_000 if little else 100_000, chain=True)
-    large = Cast(name="large", order="total", members=4, batch=batch, rounds=max(1, int(deliveries * LARGE_SHARE) // (16 * batch)))
+    large = Cast(name="large", order=order, members=4, batch=batch, rounds=max(1, int(deliveries * LARGE_SHARE) // (16 * batch)))
     return [large, chain, *small]
 
 
-def cast_of_rows(rows: int) -> list[Cast]:
+def cast_of_rows(rows: int, order: str) -> list[Cast]:
     """The same with about so many rows: batches of four messages."""
-    others = cast_of(20_000_000)[1:]
+    others = cast_of(20_000_000, order)[1:]
     left = rows - sum(each.rows for each in others)
-    return [Cast(name="large", order="total", members=4, batch=4, rounds=max(1, left // 36)), *others]
+    return [Cast(name="large", order=order, members=4, batch=4, rounds=max(1, left // 36)), *others]
 
 
 class Memory:
@@ -139,6 +140,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--millions", type=float, nargs="*", default=[1, 10, 100], help="deliveries, in millions")
     parser.add_argument("--rows", type=float, default=10, help="rows of the comparison, in millions; 0: none")
+    parser.add_argument("--large", default="total", choices=[*ORDERS, "unordered"], help="the order of the large group")
     parser.add_argument("--folder", help="where the traces are written; removed afterwards")
     parser.add_argument("--master", default="local[*]")
     parser.add_argument("--memory", default="2g", help="of the Java process")
@@ -146,13 +148,13 @@ def main() -> int:
     results: list[dict[str, object]] = []
     session = open_session(master=arguments.master, settings={"spark.driver.memory": arguments.memory})
     with tempfile.TemporaryDirectory(dir=arguments.folder) as top, session as spark:
-        measure(spark, cast_of(100_000), Path(top, "warm"), compare=True)  # what Java learns at first belongs to no size
-        work = [("deliveries", cast_of(int(size * 1e6)), False) for size in arguments.millions]
-        work += [("rows", cast_of_rows(int(arguments.rows * 1e6)), True)] if arguments.rows else []
+        measure(spark, cast_of(100_000, arguments.large), Path(top, "warm"), compare=True)  # what Java learns at first belongs to no size
+        work = [("deliveries", cast_of(int(size * 1e6), arguments.large), False) for size in arguments.millions]
+        work += [("rows", cast_of_rows(int(arguments.rows * 1e6), arguments.large), True)] if arguments.rows else []
         for kind, casts, compare in work:
             results.append({"of": kind, **measure(spark, casts, Path(top, "trace"), compare=compare)})
             print(_line(results[-1]), file=sys.stderr, flush=True)
-    print(json.dumps({"memory": arguments.memory, "master": arguments.master, "results": results}, indent=2))
+    print(json.dumps({"memory": arguments.memory, "master": arguments.master, "large": arguments.large, "results": results}, indent=2))
     return 0
 
 

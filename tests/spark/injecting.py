@@ -24,11 +24,15 @@ class Fault:
     plan: Plan | None
     inject: Inject
 
-    def scene(self, run: str, group: str, seed: int, **larger: int) -> Scene:
-        """A clean scene for it; `larger` changes its plan."""
+    def scene(self, run: str, group: str, seed: int, events: int = 0) -> Scene:
+        """A clean scene for it, with at least so many deliveries (or values of a topic) where that is asked for."""
         if self.plan is None:
-            return topic(run, group, seed, **larger)
-        return scene(run, group, replace(self.plan, sent={}, **larger), seed)  # type: ignore[arg-type]
+            return topic(run, group, seed, events) if events else topic(run, group, seed)
+        plan = replace(self.plan, sent={})
+        if events:
+            # Where messages answer each other, batches would prove it by other rows than one thinks.
+            plan = replace(plan, rounds=events // 4) if plan.batch == 1 else replace(plan, rounds=events // 50, batch=20)
+        return scene(run, group, plan, seed)
 
 
 FAULTS: list[Fault] = []

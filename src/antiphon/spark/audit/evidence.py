@@ -9,9 +9,11 @@ from typing import Any
 
 from antiphon.spark.audit.finding import Compare
 from antiphon.spark.audit.ledger import GroupLedger
-from antiphon.spark.audit.sheet import Limits, Sheet
+from antiphon.spark.audit.life import ODD_LEDGER
+from antiphon.spark.audit.sheet import Limits
+from antiphon.spark.audit.sheets import Sheets
 from antiphon.spark.audit.total import BLOCK
-from antiphon.spark.audit.walker import ODD_LEDGER, about_of
+from antiphon.spark.audit.walker import about_of
 
 _FIFO = ("fifo", "causal", "total")
 
@@ -23,7 +25,7 @@ class Evidence:
     ledger: GroupLedger
     names_of: tuple[str, str]
     """The run and the group."""
-    sheets: dict[int, Sheet] = field(default_factory=dict)
+    sheets: Sheets = field(default_factory=Sheets)
     large: set[int] = field(default_factory=set)
     """Members without a sheet, because they have too many rows."""
     odd: set[str] = field(default_factory=set)
@@ -94,19 +96,16 @@ class _Gathering:
         return evidence
 
     def _sheet(self, evidence: Evidence, row: Mapping[str, Any]) -> None:
-        evidence.odd |= set(row["note"].split())
-        evidence.names += row["amount"]
-        self._sheet_rows += row["rows"] if row["sheet"] is not None else 0
-        if row["sheet"] is None or self._sheet_rows > self._most:
-            # Checksums of small members are in their sheets, those of large ones are not: without the sheets nobody has compared them all.
-            evidence.odd |= {"sends"} if row["sheet"] is not None or evidence.sheets else set()
-            evidence.large |= {row["member_id"], *evidence.sheets}
+        member = row["member_id"]
+        if row["note"] is not None:
+            evidence.odd |= set(row["note"].split())
+            evidence.names += row["amount"]
+            self._sheet_rows += row["rows"]
+        if row["sheet"] is None or self._sheet_rows > self._most or evidence.large:
+            evidence.large |= {member, *evidence.sheets}
             evidence.sheets.clear()
-        elif evidence.large:
-            evidence.odd.add("sends")
-            evidence.large.add(row["member_id"])
         else:
-            evidence.sheets[row["member_id"]] = Sheet.unpack(row["sheet"])
+            evidence.sheets.add(member, row["index"], row["sheet"])
 
     def _send(self, row: Mapping[str, Any]) -> None:
         """All that a member sent is one range; those of guests are beside it."""

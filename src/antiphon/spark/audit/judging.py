@@ -19,10 +19,10 @@ from antiphon.spark.audit.checks import Checks
 from antiphon.spark.audit.evidence import Evidence
 from antiphon.spark.audit.finding import FINDING, Finding
 from antiphon.spark.audit.ledger import GroupLedger
+from antiphon.spark.audit.life import ODD_LEDGER
 from antiphon.spark.audit.sheet import Limits
 from antiphon.spark.audit.suspicion import INTEGRITY, LEDGER, TOPICS, suspected
 from antiphon.spark.audit.verdict import WITNESSES
-from antiphon.spark.audit.walker import ODD_LEDGER
 
 if TYPE_CHECKING:
     import pyarrow

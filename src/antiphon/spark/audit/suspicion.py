@@ -12,11 +12,11 @@ import numpy as np
 
 from antiphon.spark.audit.evidence import Evidence
 from antiphon.spark.audit.ledger import united, without
+from antiphon.spark.audit.life import ODD_SENDS
 from antiphon.spark.audit.sheet import DELIVER, GAP, HOLD, ORDINARY, ORPHANED, RECEIVE, SEND, Longs, Sheet
 
 INTEGRITY, LEDGER, CAUSAL, PARENTS, MINIMALITY, TOPICS = "integrity", "ledger", "causal", "parents", "minimality", "topics"
 _ALL = 1 << 62
-_MOST = 1 << 40
 
 
 def suspected(evidence: Evidence) -> tuple[set[str], dict[str, int]]:
@@ -48,8 +48,8 @@ def _enter(count: int | None, family: str, promise: str, suspects: set[str], che
 
 
 def _integrity(evidence: Evidence) -> bool:
-    """Whether something may be invented, altered, or early. Checksums of large members are compared elsewhere."""
-    if "sends" in evidence.odd or (evidence.large and evidence.sheets):
+    """Whether something may be invented or early; altered it is if its checksum is another (`checks`)."""
+    if ODD_SENDS in evidence.odd:
         return True
     members = evidence.ledger.members
     for (_, sender), runs in evidence.runs.items():
@@ -58,38 +58,7 @@ def _integrity(evidence: Evidence) -> bool:
         judged = life is not None and life.known and life.complete
         if any(first < 1 for first, _, _ in runs) or (judged and without(united((first, last) for first, last, _ in runs), sent)):
             return True
-    return not _same_checks(evidence)
-
-
-def _same_checks(evidence: Evidence) -> bool:
-    sent: list[tuple[Longs, Longs]] = []
-    had: list[tuple[Longs, Longs]] = []
-    codes = np.sort(np.array(list(evidence.sheets), np.int64))
-    for sheet in evidence.sheets.values():
-        if not len(sheet.numbers):
-            continue
-        if (sheet.numbers >= _MOST).any():
-            return False
-        senders = sheet.senders[sheet.check_rows]
-        place = np.minimum(np.searchsorted(codes, senders), len(codes) - 1)
-        keys = place * _MOST + sheet.numbers
-        is_send = sheet.kinds[sheet.check_rows] == SEND
-        there = ~is_send & (codes[place] == senders)
-        sent.append((keys[is_send], sheet.values[is_send]))
-        had.append((keys[there], sheet.values[there]))
-    if not sent:
-        return True
-    return same_values(*(np.concatenate([one[place] for one in both]) for both in (sent, had) for place in (0, 1)))
-
-
-def same_values(sent: Longs, sent_values: Longs, had: Longs, had_values: Longs) -> bool:
-    """Whether what is there twice is there with the same value."""
-    if not len(sent) or not len(had):
-        return True
-    order = np.argsort(sent, kind="stable")
-    sent, sent_values = sent[order], sent_values[order]
-    place = np.minimum(np.searchsorted(sent, had), len(sent) - 1)
-    return not bool(((sent[place] == had) & (sent_values[place] != had_values)).any())
+    return False
 
 
 # -- causal --------------------------------------------------------------------------------------------------------------------------
@@ -97,8 +66,10 @@ def same_values(sent: Longs, sent_values: Longs, had: Longs, had_values: Longs) 
 
 def _causal(evidence: Evidence, order: str) -> int | None:
     """How many deliveries were looked at; None: one may have come before its cause."""
+    if order == "total" and (evidence.large or evidence.sheets.away) and (count := _causal_by_places(evidence)) is not None:
+        return count
     if evidence.large:
-        return _causal_by_places(evidence) if order == "total" else None
+        return None
     sends = {member: _Sends(sheet) for member, sheet in evidence.sheets.items()}
     pairs = [pair for member, sheet in evidence.sheets.items() for pair in _met(member, sheet, sends)]
     for other in evidence.ledger.known:

@@ -6,10 +6,11 @@ keeps of each member only how far it is. What it hands on, to where the group is
 - the rows of which there are few (views, gaps, …), as they are;
 - `sent` and `range`: runs of numbers that were sent, or delivered one after the other in one view;
 - `block`: of total groups the sums over blocks of places (`total.py`);
-- `sheet`: the member's rows, packed (`sheet.py`). Of members with too many there are instead
-- `checks`: their checksums by sender and block of numbers. These are compared apart, so that a large group is no task of its own.
+- `sheet`: the member's rows, packed in pieces (`sheet.py`), unless there are too many;
+- `checks`: their checksums by blocks of numbers (`checks.py`). But for the first block these are compared apart, so that a large group is
+  no large task.
 
-Costs: one shuffle and sort of a dozen narrow columns, and some microseconds per row. Keeps: one batch, one sheet.
+Costs: one shuffle and sort of a dozen narrow columns, and some microseconds per row. Keeps: one batch, one piece of a sheet.
 """
 
 from __future__ import annotations
