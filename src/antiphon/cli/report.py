@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from importlib import resources
 
 from antiphon import __version__
 from antiphon.cli import comparison as comparisons
 from antiphon.cli import spacetime
 from antiphon.cli.story import READER, Story
 from antiphon.sim.compare import Comparison
+from antiphon.spark.report.style import style
 
 Verdict = tuple[str, bool | None]
 """A sentence, and whether it is good news; None where it is none."""
@@ -34,7 +34,6 @@ def page(
     drawings = "".join(
         f'<div class="card"><h3>{escape(story.order)}</h3><div class="scroll">{spacetime.draw(story)}</div></div>' for story in stories
     )
-    style = (resources.files("antiphon.cli") / "report.css").read_text(encoding="utf-8")
     shown = f'<div class="card scroll picture">{picture}</div>' if picture else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -42,7 +41,7 @@ def page(
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Antiphon: what an order is worth</title>
-<style>{style}</style>
+<style>{style("antiphon.cli")}</style>
 </head>
 <body><main>
 <header>

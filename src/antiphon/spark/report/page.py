@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from importlib import resources
 
 from antiphon.spark.report.chapters import CHAPTERS
 from antiphon.spark.report.figures import cell, duration, several
 from antiphon.spark.report.findings import Findings
 from antiphon.spark.report.sections import section
+from antiphon.spark.report.style import style
 
 
 def page(found: Findings, title: str = "", commands: Sequence[str] = ()) -> str:
     """The whole page. `commands` are those that make it again."""
-    style = (resources.files("antiphon.spark.report") / "report.css").read_text(encoding="utf-8")
     told = [chapter for chapter in (write(found) for write in CHAPTERS) if chapter is not None]
     numbered = "".join(section(number, heading, body) for number, (heading, body) in enumerate(told, 1))
     again = f"<pre>{escape(chr(10).join(commands))}</pre>" if commands else ""
@@ -27,7 +26,7 @@ def page(found: Findings, title: str = "", commands: Sequence[str] = ()) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title or "What the groups did")}</title>
-<style>{style}</style>
+<style>{style("antiphon.spark.report")}</style>
 </head>
 <body><main>
 <header>
