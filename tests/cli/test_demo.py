@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,6 +14,7 @@ from msgspec import structs
 from antiphon.cli import demo, live, proof, spacetime, terminal
 from antiphon.cli.main import OK, main
 from antiphon.cli.story import FRIENDS, READER, tell
+from antiphon.spark.java import find_java
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ class _Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-@pytest.mark.skipif(shutil.which("java") is None, reason="the demo ends with Spark, which needs Java")
+@pytest.mark.skipif(find_java() is None, reason="the demo ends with Spark, which needs Java")
 @pytest.mark.usefixtures("quick")
 def test_the_demo_tells_everything_and_writes_a_page_that_stands_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A newcomer's first minute would fail, or the page would be empty without a network."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,20 +11,17 @@ pytest.importorskip("pyspark", reason="the pipeline needs pyspark: pip install '
 
 from pyspark.sql import SparkSession
 
+from antiphon.spark.java import find_java
 from antiphon.spark.session import open_session
 from antiphon.trace.row import Row
 
 NO_JAVA = "Spark needs Java 17 or newer: install it, or set JAVA_HOME"
 
 
-def java() -> bool:
-    return os.access(Path(os.environ.get("JAVA_HOME", "/nowhere"), "bin", "java"), os.X_OK) or shutil.which("java") is not None
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Two threads and few partitions: tables of ten rows need no more."""
-    if not java():
+    if find_java() is None:
         pytest.skip(NO_JAVA)
     settings = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
     with open_session(master="local[2]", name="antiphon tests", settings=settings) as session:

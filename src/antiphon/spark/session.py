@@ -12,7 +12,6 @@ machine that is the Python that runs this; on other machines install Antiphon an
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from urllib.parse import urlsplit
 from pyspark.sql import SparkSession
 
 from antiphon.errors import UsageError, WorldError
+from antiphon.spark.java import require_java
 
 DRIVER_MEMORY = "2g"
 SHUFFLE_PARTITIONS = 8
@@ -109,7 +109,7 @@ def _start(chosen: Mapping[str, str], remote: str | None) -> SparkSession:
             raise WorldError(f"{where} {why}: is it running, and can it be reached from here?") from error
         return spark
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        _require_java()
+        require_java()
     if _on_this_machine(chosen.get("spark.master", "")):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the setting of that name is heard by spark-submit alone
@@ -129,15 +129,6 @@ def _knock(where: str) -> None:
     """Spark would try for ten minutes to reach a server that is not there."""
     address = urlsplit(where)
     socket.create_connection((address.hostname or "127.0.0.1", address.port or _CONNECT_PORT), timeout=_KNOCK_S).close()
-
-
-def _require_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    if not (home and os.access(Path(home, "bin", "java"), os.X_OK)) and shutil.which("java") is None:
-        raise UsageError(
-            "Spark needs Java 17 or newer and found none: install it (Debian and Ubuntu: apt install openjdk-17-jre-headless; "
-            "macOS: brew install openjdk@17), or set JAVA_HOME to where it is"
-        )
 
 
 @contextmanager
