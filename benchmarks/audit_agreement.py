@@ -14,8 +14,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,20 +22,14 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from antiphon.model.events import Delivery
-from antiphon.model.frames import Batch, Record
-from antiphon.protocol.membership.change import Change, Phase
+from antiphon.protocol.membership.change import Change
 from antiphon.protocol.membership.membership import Membership
-from antiphon.protocol.ordering.causal import Causal
-from antiphon.protocol.ordering.fifo import Fifo
-from antiphon.protocol.ordering.semantic import Semantic
-from antiphon.protocol.ordering.total import Total
-from antiphon.protocol.ordering.unordered import Unordered
 from antiphon.protocol.registry import ORDERS
 from antiphon.sim.swarm import Case, default_cases, run_recorded
 from antiphon.spark.audit import PROMISES, audit
 from antiphon.spark.session import open_session
 from antiphon.spark.tables import EVENTS, Tables
+from antiphon.testing.broken import BROKEN_ORDERS, broken_in, forgetful, skip_the_flush
 from antiphon.trace.files import table_of
 from antiphon.trace.row import Row
 
@@ -60,82 +53,10 @@ class Comparison:
         return sum(bool(said) for said in self.oracles.values())
 
 
-class Hasty(Unordered):
-    """Delivers on receipt, whatever was promised."""
-
-
-class Timeless(Causal):
-    """Forgets to say what it had delivered."""
-
-    def stamp(self, first: int, last: int) -> None:
-        return None
-
-
-class Democratic(Total):
-    """Everybody delivers as soon as the data is there, sequencer or not."""
-
-    def accept(self, batch: Batch, low: int, high: int) -> None:
-        self.deliver((batch, low, high))
-
-    def accept_record(self, record: Record) -> None:
-        pass
-
-    def flush(self) -> None:
-        pass
-
-
-class Stutter(Fifo):
-    """Delivers every tenth message twice."""
-
-    def accept(self, batch: Batch, low: int, high: int) -> None:
-        super().accept(batch, low, high)
-        if low % 10 == 0:
-            self.deliver((batch, low, low))
-
-
-class Timid(Semantic):
-    """Keeps every message for a turn longer than it need."""
-
-    _kept: tuple[Delivery, ...] = ()
-    _older: tuple[Delivery, ...] = ()
-
-    def accept(self, batch: Batch, low: int, high: int) -> None:
-        self._kept += ((batch, low, high),)
-
-    def flush(self) -> None:
-        older, self._older, self._kept = self._older, self._kept, ()
-        for delivery in older:
-            super().accept(*delivery)
-        super().flush()
-
-
-def _no_flush(self: Change) -> None:
-    """Whoever holds less than the others goes on without it."""
-    self.phase = Phase.FLUSHING
-    self._install()
-
-
-def _forgetful(recover: Callable[..., None]) -> Callable[..., None]:
-    """Every third batch that a member gets by synchronisation is dropped."""
-    counts: dict[str, int] = {}
-
-    def forget(self: Membership, batch: Batch, low: int, high: int) -> None:
-        counts[self.me] = counts.get(self.me, 0) + 1
-        if counts[self.me] % 3:
-            recover(self, batch, low, high)
-
-    return forget
-
-
 BROKEN: tuple[tuple[str, Case, tuple[Any, str, Any]], ...] = (
-    ("fifo", Case(seed=0, order="fifo", faults=("loss", "reordering")), (ORDERS, "fifo", Hasty)),
-    ("parent_before_child", Case(seed=0, order="semantic", faults=("loss", "reordering")), (ORDERS, "semantic", Hasty)),
-    ("causal", Case(seed=0, order="causal", faults=("loss", "reordering")), (ORDERS, "causal", Timeless)),
-    ("total", Case(seed=0, order="total", faults=("loss", "reordering")), (ORDERS, "total", Democratic)),
-    ("no_duplication", Case(seed=0, order="fifo", faults=("loss", "reordering")), (ORDERS, "fifo", Stutter)),
-    ("minimality", Case(seed=0, order="semantic", faults=("loss", "reordering")), (ORDERS, "semantic", Timid)),
-    ("virtual_synchrony", Case(seed=0, kind="nodes", faults=("loss", "crash", "partition")), (Change, "_flush", _no_flush)),
-    ("agreement", Case(seed=0, kind="nodes", faults=("partition",)), (Membership, "_recover", _forgetful(Membership._recover))),
+    *((seen, Case(seed=0, order=order, faults=("loss", "reordering")), (ORDERS, order, broken)) for broken, order, seen in BROKEN_ORDERS),
+    ("virtual_synchrony", Case(seed=0, kind="nodes", faults=("loss", "crash", "partition")), (Change, "_flush", skip_the_flush)),
+    ("agreement", Case(seed=0, kind="nodes", faults=("partition",)), (Membership, "_recover", forgetful(Membership._recover))),
 )
 """The promise that breaks, the group it is promised to, and what is put in whose place."""
 
@@ -173,19 +94,8 @@ def broken_runs(count: int) -> Iterator[tuple[set[str] | None, list[Row]]]:
     from msgspec.structs import replace
 
     for number, (_, case, patch) in enumerate(BROKEN):
-        with _patched(*patch):
+        with broken_in(*patch):
             yield from runs(replace(case, seed=100_000 * (number + 1) + seed) for seed in range(count))
-
-
-@contextmanager
-def _patched(owner: Any, name: str, value: Any) -> Iterator[None]:
-    is_table = isinstance(owner, dict)
-    before = owner[name] if is_table else getattr(owner, name)
-    (owner.__setitem__ if is_table else lambda key, new: setattr(owner, key, new))(name, value)
-    try:
-        yield
-    finally:
-        (owner.__setitem__ if is_table else lambda key, new: setattr(owner, key, new))(name, before)
 
 
 def main() -> int:

@@ -4,62 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from antiphon.model.frames import Batch, Record
+from antiphon.model.frames import Batch
 from antiphon.model.ids import MemberId
 from antiphon.protocol.multicast.reliable import Reliable
-from antiphon.protocol.ordering.causal import Causal
 from antiphon.protocol.ordering.fifo import Fifo
-from antiphon.protocol.ordering.semantic import Semantic
-from antiphon.protocol.ordering.total import Total
-from antiphon.protocol.ordering.unordered import Unordered
 from antiphon.protocol.registry import MULTICASTS, ORDERS
 from antiphon.protocol.stage import Ordering
 from antiphon.sim.oracles import PROMISES
 from antiphon.sim.swarm import Case, Summary, campaign, run_seed
-
-
-class Hasty(Unordered):
-    """Delivers on receipt and calls it an order."""
-
-
-class Timeless(Causal):
-    """Forgets to say what it had delivered."""
-
-    def stamp(self, first: int, last: int) -> None:
-        return None
-
-
-class Democratic(Total):
-    """Everybody delivers as soon as the data is there, sequencer or not."""
-
-    def accept(self, batch: Batch, low: int, high: int) -> None:
-        self.deliver((batch, low, high))
-
-    def accept_record(self, record: Record) -> None:
-        pass
-
-    def flush(self) -> None:
-        pass
-
-
-class Stutter(Fifo):
-    """Delivers every tenth message twice."""
-
-    def accept(self, batch: Batch, low: int, high: int) -> None:
-        super().accept(batch, low, high)
-        if low % 10 == 0:
-            self.deliver((batch, low, low))
-
-
-class Timid(Semantic):
-    """Keeps every message until the next one comes."""
-
-    _kept: tuple[Batch, int, int] | None = None
-
-    def accept(self, batch: Batch, low: int, high: int) -> None:
-        kept, self._kept = self._kept, (batch, low, high)
-        if kept is not None:
-            super().accept(*kept)
+from antiphon.testing.broken import BROKEN_ORDERS
 
 
 class Forgetful(Fifo):
@@ -102,17 +55,7 @@ def swarm(order: str, multicast: str, faults: tuple[str, ...]) -> Summary:
     return campaign([Case(seed=seed, order=order, multicast=multicast, faults=faults) for seed in range(12)])
 
 
-@pytest.mark.parametrize(
-    ("broken", "promises", "seen"),
-    [
-        (Hasty, "fifo", "fifo"),
-        (Hasty, "semantic", "parent_before_child"),
-        (Timeless, "causal", "causal"),
-        (Democratic, "total", "total"),
-        (Stutter, "fifo", "no_duplication"),
-        (Timid, "semantic", "minimality"),
-    ],
-)
+@pytest.mark.parametrize(("broken", "promises", "seen"), BROKEN_ORDERS)
 def test_an_ordering_that_breaks_its_promise_is_caught(
     broken: type[Ordering], promises: str, seen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

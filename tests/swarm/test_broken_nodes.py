@@ -10,26 +10,20 @@ import pytest
 
 from antiphon.model.control import Install
 from antiphon.model.events import PrivateMessage
-from antiphon.model.frames import Batch
 from antiphon.protocol.membership import change
-from antiphon.protocol.membership.change import Change, Phase
+from antiphon.protocol.membership.change import Change
 from antiphon.protocol.membership.coordinator import Coordinator
 from antiphon.protocol.membership.membership import Membership
 from antiphon.protocol.membership.port import Port
 from antiphon.protocol.membership.seeker import Seeker
 from antiphon.sim.swarm import Case, Outcome, run_seed
+from antiphon.testing.broken import forgetful, skip_the_flush
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def skips_the_flush(patch: pytest.MonkeyPatch) -> None:
-    """Whoever holds less than the others goes on without it."""
-
-    def flush(self: Change) -> None:
-        self.phase = Phase.FLUSHING
-        self._install()
-
-    patch.setattr(Change, "_flush", flush)
+    patch.setattr(Change, "_flush", skip_the_flush)
 
 
 def installs_other_members(patch: pytest.MonkeyPatch) -> None:
@@ -45,16 +39,7 @@ def installs_other_members(patch: pytest.MonkeyPatch) -> None:
 
 
 def loses_what_it_catches_up_with(patch: pytest.MonkeyPatch) -> None:
-    """The third message that a member gets by synchronisation is dropped."""
-    recover = Membership._recover
-    counts: dict[str, int] = {}
-
-    def forgetful(self: Membership, batch: Batch, low: int, high: int) -> None:
-        counts[self.me] = counts.get(self.me, 0) + 1
-        if counts[self.me] != 3:
-            recover(self, batch, low, high)
-
-    patch.setattr(Membership, "_recover", forgetful)
+    patch.setattr(Membership, "_recover", forgetful(Membership._recover))
 
 
 def catches_up_too_late(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,13 @@ from antiphon.model.options import GroupOptions
 from antiphon.testing import pair
 
 
-@pytest.mark.parametrize("module", ["antiphon.testing", "antiphon.testing.pair", "antiphon.testing.playbook", "antiphon.testing.batches"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("antiphon.testing", "antiphon.testing.pair", "antiphon.testing.playbook", "antiphon.testing.batches"),
+        "antiphon.testing.broken",
+    ],
+)
 def test_the_examples_in_the_docstrings_are_true(module: str) -> None:
     """Whoever starts from an example that does not work goes away."""
     result = doctest.testmod(importlib.import_module(module))

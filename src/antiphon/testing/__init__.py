@@ -4,7 +4,7 @@
 - `play`: an ordering on its own: what comes in, what must come out.
 - `batch`, `record`, `message`: frames written the short way.
 - `ViewWorld` and the faults it has are in `antiphon.sim.view_world`, thousands of them in `antiphon.sim.swarm`.
-- `check`, `check_all` and one oracle per promise judge the logs of any of these.
+- `check`, `check_all` and one oracle per promise judge the logs of any of these; `antiphon.testing.broken` is what they must not believe.
 - `antiphon.testing.store_suite` is what every back end of a store must pass, `store_processes` what several processes do to one.
 
     >>> three = pair("causal", names=("ana", "ben", "eva"))
