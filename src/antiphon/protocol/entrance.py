@@ -176,7 +176,7 @@ class Entrance:
             elif member.public:
                 self._found(member)
             else:
-                member.depart("nobody of the group was heard")
+                member.departure.depart("nobody of the group was heard")
 
         self._timers.at(self._clock() + _DISCOVERY_ROUNDS * self._settings.answer_s * self._rng.uniform(0.75, 1.25), decide)
 

@@ -349,10 +349,10 @@ class NodeCore:
             self._agenda.note(member)
             if member.departed:
                 del self.memberships[group]
-                if member.ended or group in self._ended:
+                if member.departure.ended or group in self._ended:
                     self.directory.end(now, group, member.agreement.view_id)
                     self._note_end(group)
-                elif (info := member.farewell()).members:
+                elif (info := member.departure.farewell()).members:
                     self.directory.leave(now, info)
         self._touched.clear()
         if self._samples is not None:

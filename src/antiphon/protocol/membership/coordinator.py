@@ -226,7 +226,7 @@ class Coordinator:
             for member, address in leaving.items():
                 if member != self._port.me:
                     self._member.tell_gone(member, address)
-            self._member.end()
+            self._member.departure.end()
             return
         self._port.learn(seats | leaving)
         self.change = Change(self._member, ballot, tuple(seats.items()), tuple(leaving.items()))
@@ -298,7 +298,7 @@ class Coordinator:
 
     def finished(self, change: Change) -> None:
         """The view is made, and everyone has acknowledged it or had the time to."""
-        self._member.retire()
+        self._member.departure.retire()
         self.consider()
 
     def stopped(self, change: Change, here: int, of: int) -> None:

@@ -44,7 +44,7 @@ class Joining:
     def receive_refuse(self, frame: Refuse) -> None:
         reasons = {"full": "the group is full", "options": "the group has other options than this node was told"}
         if frame.why in reasons:
-            self._member.depart(reasons[frame.why])
+            self._member.departure.depart(reasons[frame.why])
         elif frame.why == "unknown" and len(self._contacts) > 1:
             self._at += 1
 
@@ -57,7 +57,8 @@ class Joining:
         if self._member.view is not None or self._member.departed:
             return
         if port.now >= self._until or not self._contacts:
-            self._member.depart(f"nobody let it in within {port.settings.join_s:g} s" if self._contacts else "nobody of the group is known")
+            why = f"nobody let it in within {port.settings.join_s:g} s" if self._contacts else "nobody of the group is known"
+            self._member.departure.depart(why)
             return
         alone_at = self._until - port.settings.join_s + _FOUND_CHANGES * port.settings.change_s
         if self._member.public and port.now >= alone_at and not self._member.agreement.changing:
@@ -77,7 +78,7 @@ class Joining:
         if self._member.departed:
             return
         if port.now >= self._until:
-            self._member.depart("left", self._member.unproven)
+            self._member.departure.depart("left", self._member.departure.unproven)
             return
         if self._member.unsent:
             # What was accepted while catching up would go unsaid.

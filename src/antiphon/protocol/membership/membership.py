@@ -13,12 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from msgspec import structs
-
 from antiphon.errors import NoQuorum, WouldBlock
 from antiphon.model import codec
 from antiphon.model import control as c
-from antiphon.model.events import Delivery, Departed, Installed, NoMajority, Stabilised, Synchronised, Writable
+from antiphon.model.events import Delivery, Installed, NoMajority, Stabilised, Synchronised, Writable
 from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
 from antiphon.model.ids import Address, MemberId, MessageId
 from antiphon.model.recording import Transcript
@@ -27,6 +25,7 @@ from antiphon.protocol.endpoint import Endpoint
 from antiphon.protocol.membership.agreement import Agreement
 from antiphon.protocol.membership.coordinator import Coordinator
 from antiphon.protocol.membership.deliveries import Deliveries
+from antiphon.protocol.membership.departure import Departure
 from antiphon.protocol.membership.detector import Detector
 from antiphon.protocol.membership.guests import Guests
 from antiphon.protocol.membership.joining import Joining
@@ -67,9 +66,9 @@ class Membership:
         self.wants, self.find_contacts, self.public = wants, find_contacts, public
         self._on_accept, self.transcript = on_accept, transcript
         self.endpoint: Endpoint | None = None
-        self.stable = self.departed = self.leaving = self.ended = False
-        self._heard: int | None = 0
-        """Up to which number others have the own messages, as far as it was known when this member was left alone."""
+        self.stable = False
+        self.departed = self.leaving = False
+        """Changed by `departure` alone; here because every frame asks."""
         self.contacts: tuple[Address, ...] = ()
         """Nodes that may know of another side of a group that was founded here."""
         self.reading = True
@@ -113,6 +112,7 @@ class Membership:
         self.detector = Detector(port, routes, self.coordinator.lost, self.coordinator.found, self.coordinator.first)
         self.seeker = Seeker(self)
         self.joining = Joining(self)
+        self.departure = Departure(self)
         self.slowness = Slowness(self)
         self._handlers: dict[type, Callable[[Any, Address], None]] = {
             c.Join: self.coordinator.receive_join,
@@ -164,25 +164,7 @@ class Membership:
     def leave(self, now: float) -> None:
         """Asks to be out of the next view; Departed says when that is so."""
         self.port.now = now
-        if not self.leaving and not self.departed:
-            self.leaving = True
-            if self.view is None or (self._is_alone() and not self.unsent):
-                self.end()
-            else:
-                self.joining.ask_to_leave()
-
-    def end(self) -> None:
-        """Goes as the last member; the group has ended, unless there is another side."""
-        self.ended = self.view is not None and not self.absent
-        self.depart("left", None if self._is_alone() and not self.absent else self.unproven)
-
-    def depart(self, reason: str, unsaid: int | None = None) -> None:
-        """Is out; `unsaid` of the own messages may have reached nobody (None: those that were never sent)."""
-        if not self.departed:
-            self.departed = True
-            self.detector.stop()
-            self.private.close()
-            self.port.tell(Departed(reason, self.unsent if unsaid is None else unsaid))
+        self.departure.leave()
 
     # -- the reader ------------------------------------------------------------------------------------------------------------
 
@@ -365,14 +347,11 @@ class Membership:
         while len(self.left) > ABSENT_LIMIT:
             del self.left[next(iter(self.left))]
         if self.me not in seats:
-            self.leaving = True
-            if self.coordinator.change is None or self.coordinator.change.ballot != frame.view:
-                # Who was asked for the change has handed over everything; the others went on without this member's latest.
-                self.depart("left", None if self.agreement.promised == frame.view else self.unproven)
+            self.departure.put_out(frame)
             return
         members = tuple(seats)
         if members == (self.me,):
-            self._heard = self._proven()
+            self.departure.left_alone()
         view = View(frame.view, members, frame.makers)
         starts = dict(zip(members, frame.starts, strict=True))
         side = next((side for side in frame.sides if self.me in side.members), c.Side(0, (self.me,)))
@@ -476,11 +455,6 @@ class Membership:
             self.port.tell(Stabilised(view))
             self.coordinator.consider()
 
-    def retire(self) -> None:
-        """The change in which this coordinator left is made."""
-        if self.leaving and self.agreement.promised > self.agreement.view_id:
-            self.depart("left")
-
     def still_absent(self, absent: dict[MemberId, Address], seats: Sequence[c.Seat], leaving: Sequence[c.Seat]) -> tuple[c.Seat, ...]:
         """Those who may be on another side: not those who are here, left, or have come back under another id."""
         known, places = dict((*seats, *leaving)), {address for _, address in seats}
@@ -552,20 +526,6 @@ class Membership:
     def delivered(self) -> int:
         return 0 if self.endpoint is None else self.endpoint.own_delivered()
 
-    @property
-    def unproven(self) -> int:
-        """How many of the last own messages are not known to be with all others, or were not when this member was left alone."""
-        proven = self._proven()
-        return self.unsent if proven is None else max(self.unsent, self.sent - proven)
-
-    def _proven(self) -> int | None:
-        if self.endpoint is None or self._is_alone():
-            return self._heard
-        return self.endpoint.multicast.proven()
-
-    def _is_alone(self) -> bool:
-        return self.view is not None and self.view.members == (self.me,)
-
     def history(self) -> list[Delivery]:
         """Everything that is kept, in the canonical order: the same at all members that have the same messages."""
         return self.past.messages()
@@ -575,12 +535,6 @@ class Membership:
         view = self.port.view
         seats = () if view is None else tuple((member, self.port.address_by_member[member]) for member in view.members)
         return c.GroupInfo(self.group, self.description, self.port.options, self.agreement.view_id, seats, tuple(self.left)[-ABSENT_LIMIT:])
-
-    def farewell(self) -> c.GroupInfo:
-        """What this member knows of the group when it is out: who was in its last view with it, or may be on another side."""
-        info = self.info()
-        others = {who: at for who, at in (*info.members, *self.absent.items()) if at != self.address}
-        return structs.replace(info, members=tuple(others.items()), left=(*info.left, self.me)[-ABSENT_LIMIT:])
 
     def stats(self) -> dict[str, object]:
         """Counters and gauges, plain values in one flat dictionary: those of the endpoint, the history and synchronisation, and of the

@@ -107,6 +107,6 @@ class Seeker:
         """There is nobody of this group at that address."""
         member = self._member
         if member.leaving and member.me in frame.members and member.is_of_member(source):
-            member.depart("left", member.unproven)
+            member.departure.depart("left", member.departure.unproven)
         else:
             member.absent = {who: address for who, address in member.absent.items() if address != source}
