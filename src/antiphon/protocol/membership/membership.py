@@ -16,7 +16,7 @@ from typing import Any
 from antiphon.errors import NoQuorum, WouldBlock
 from antiphon.model import codec
 from antiphon.model import control as c
-from antiphon.model.events import Delivery, Installed, NoMajority, Stabilised, Synchronised, Writable
+from antiphon.model.events import Delivery, Installed, Stabilised, Synchronised, Writable
 from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
 from antiphon.model.ids import Address, MemberId, MessageId
 from antiphon.model.recording import Transcript
@@ -27,6 +27,7 @@ from antiphon.protocol.membership.coordinator import Coordinator
 from antiphon.protocol.membership.deliveries import Deliveries
 from antiphon.protocol.membership.departure import Departure
 from antiphon.protocol.membership.detector import Detector
+from antiphon.protocol.membership.dispatch import Dispatch
 from antiphon.protocol.membership.guests import Guests
 from antiphon.protocol.membership.joining import Joining
 from antiphon.protocol.membership.port import Port
@@ -86,7 +87,7 @@ class Membership:
         """Whether a message was refused for want of a view or a majority since the last Writable."""
         self._local: deque[codec.Frame] = deque()
         """Frames to this member itself: a coordinator takes part in its own changes."""
-        self._member_by_address: dict[Address, MemberId] = {}
+        self.member_by_address: dict[Address, MemberId] = {}
         self._others: tuple[Address, ...] = ()
         one_line = port.options.partitions == "majority" and port.options.delivery == "safe"
         self.past = History(port.options.order, port.settings, one_line=one_line)
@@ -114,36 +115,7 @@ class Membership:
         self.joining = Joining(self)
         self.departure = Departure(self)
         self.slowness = Slowness(self)
-        self._handlers: dict[type, Callable[[Any, Address], None]] = {
-            c.Join: self.coordinator.receive_join,
-            c.Leave: self.coordinator.receive_leave,
-            c.Suspect: self.coordinator.receive_suspect,
-            c.Propose: self.agreement.receive_propose,
-            c.State: self.coordinator.receive_state,
-            c.Target: self.agreement.receive_target,
-            c.Flushed: self._receive_flushed,
-            c.Prepare: self.agreement.receive_prepare,
-            c.Prepared: self._receive_prepared,
-            c.Acknowledge: self.coordinator.receive_acknowledge,
-            c.Stable: self.agreement.receive_stable,
-            c.Refuse: self._receive_refuse,
-            c.Beacon: self.seeker.receive_beacon,
-            c.Gone: self.seeker.receive_gone,
-            c.Beat: self._receive_beat,
-            c.Pong: self._receive_pong,
-            c.Vouch: self.detector.receive_vouch,
-            c.Guest: self.guests.receive_guest,
-        }
-        self._from_members: dict[type, Callable[[Any, MemberId], None]] = {
-            c.SyncRequest: self.sync.receive_request,
-            c.SyncAnswer: self.sync.receive_answer,
-            c.SyncAgain: self.sync.receive_again,
-            c.AskState: self.snapshot.receive_ask,
-            c.StatePiece: self.snapshot.receive_piece,
-            c.Private: self.private.receive_private,
-            c.Received: self.private.receive_received,
-        }
-        """Frames that only members of the view may send, for themselves."""
+        self.dispatch = Dispatch(self)
 
     # -- coming and going ------------------------------------------------------------------------------------------------------
 
@@ -226,23 +198,15 @@ class Membership:
         if self.departed:
             return
         if kind in _DATA:
-            endpoint, member = self.endpoint, self._member_by_address.get(source)
+            endpoint, member = self.endpoint, self.member_by_address.get(source)
             if member is None or endpoint is None:
                 port.drops["stranger" if member is None else "outside_view"] += 1
             elif endpoint.take(now, frame, wire, member):
                 self.detector.heard[member] = now
         elif kind is c.Install:
             self.agreement.receive_install(frame, wire, source)
-        elif (handler := self._handlers.get(kind)) is not None:
-            handler(frame, source)
-        elif (from_member := self._from_members.get(kind)) is not None:
-            member = self._member_by_address.get(source)
-            if member is None or member != frame.member:
-                port.drops["not_a_member" if member is None else "forged"] += 1
-            else:
-                from_member(frame, member)
         else:
-            port.drops["unexpected_frame"] += 1
+            self.dispatch.receive(frame, source)
         if self._local:
             self._take_own()
 
@@ -320,7 +284,7 @@ class Membership:
 
     def is_of_member(self, address: Address) -> bool:
         """Whether a member of the view is at this address."""
-        return address in self._member_by_address
+        return address in self.member_by_address
 
     def tell_gone(self, member: MemberId, address: Address) -> None:
         self.post_to(address, c.Gone(self.group, (member,)))
@@ -358,7 +322,7 @@ class Membership:
         sides = tuple(other.members for other in frame.sides if other.view)
         port.view = view
         port.address_by_member = seats
-        self._member_by_address = {address: member for member, address in seats.items()}
+        self.member_by_address = {address: member for member, address in seats.items()}
         self._others = tuple(dict.fromkeys(address for member, address in seats.items() if member != self.me))
         parents = tuple(sorted({other.view for other in frame.sides if other.view}))
         self.deliveries.epoch = c.Epoch(view.id, len(members), parents)
@@ -460,38 +424,6 @@ class Membership:
         known, places = dict((*seats, *leaving)), {address for _, address in seats}
         missing = {who: at for who, at in absent.items() if who not in known and who not in self.left and at not in places}
         return tuple(missing.items())[-ABSENT_LIMIT:]
-
-    # -- small frames ----------------------------------------------------------------------------------------------------------
-
-    def _receive_flushed(self, frame: c.Flushed, source: Address) -> None:
-        if self.coordinator.change is not None:
-            self.coordinator.change.receive_flushed(frame, source)
-
-    def _receive_prepared(self, frame: c.Prepared, source: Address) -> None:
-        if self.coordinator.change is not None:
-            self.coordinator.change.receive_prepared(frame, source)
-
-    def _receive_pong(self, frame: c.Pong, source: Address) -> None:
-        if frame.member in self.coordinator.callers:
-            self.coordinator.receive_pong(frame, source)
-        elif not self.coordinator.sides.receive_pong(frame, source):
-            self.detector.receive_pong(frame, source)
-
-    def _receive_beat(self, frame: c.Beat, source: Address) -> None:
-        if self._member_by_address.get(source) == frame.member and frame.view == self.agreement.view_id:
-            self.detector.heard[frame.member] = self.port.now
-
-    def _receive_refuse(self, frame: c.Refuse, source: Address) -> None:
-        if frame.why == "quorum":
-            view, agreement = self.port.view, self.agreement
-            promised = agreement.changing and (frame.ballot, source) == (agreement.promised, agreement.leader[1])
-            if promised and self.short is None and view is not None:
-                self.short = (frame.here, frame.of)
-                self.port.tell(NoMajority(view))
-        elif self.port.view is None:
-            self.joining.receive_refuse(frame)
-        else:
-            self.coordinator.receive_refuse(frame, source)
 
     # -- questions -------------------------------------------------------------------------------------------------------------
 
