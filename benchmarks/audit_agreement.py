@@ -22,8 +22,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from antiphon.protocol.membership.catching_up import CatchingUp
 from antiphon.protocol.membership.change import Change
-from antiphon.protocol.membership.membership import Membership
 from antiphon.protocol.registry import ORDERS
 from antiphon.sim.swarm import Case, default_cases, run_recorded
 from antiphon.spark.audit import PROMISES, audit
@@ -56,7 +56,7 @@ class Comparison:
 BROKEN: tuple[tuple[str, Case, tuple[Any, str, Any]], ...] = (
     *((seen, Case(seed=0, order=order, faults=("loss", "reordering")), (ORDERS, order, broken)) for broken, order, seen in BROKEN_ORDERS),
     ("virtual_synchrony", Case(seed=0, kind="nodes", faults=("loss", "crash", "partition")), (Change, "_flush", skip_the_flush)),
-    ("agreement", Case(seed=0, kind="nodes", faults=("partition",)), (Membership, "_recover", forgetful(Membership._recover))),
+    ("agreement", Case(seed=0, kind="nodes", faults=("partition",)), (CatchingUp, "_recover", forgetful(CatchingUp._recover))),
 )
 """The promise that breaks, the group it is promised to, and what is put in whose place."""
 

@@ -213,7 +213,7 @@ def test_where_nobody_gives_a_state_all_messages_come(company: Any) -> None:
         world.on_event(name, lambda group, event: type(event) is StateWanted and give(name, group, event.snapshot))
 
     def give(name: str, group: Any, snapshot: int) -> None:
-        world.at(world.now, lambda: world.member(name).snapshot.provide(snapshot, None))
+        world.at(world.now, lambda: world.member(name).catching_up.snapshot.provide(snapshot, None))
 
     for name in "abc":
         decline(name)

@@ -11,6 +11,7 @@ import pytest
 from antiphon.model.control import Install
 from antiphon.model.events import PrivateMessage
 from antiphon.protocol.membership import change
+from antiphon.protocol.membership.catching_up import CatchingUp
 from antiphon.protocol.membership.change import Change
 from antiphon.protocol.membership.coordinator import Coordinator
 from antiphon.protocol.membership.membership import Membership
@@ -39,19 +40,19 @@ def installs_other_members(patch: pytest.MonkeyPatch) -> None:
 
 
 def loses_what_it_catches_up_with(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Membership, "_recover", forgetful(Membership._recover))
+    patch.setattr(CatchingUp, "_recover", forgetful(CatchingUp._recover))
 
 
 def catches_up_too_late(patch: pytest.MonkeyPatch) -> None:
     """New messages are delivered before those of the other side."""
-    begin = Membership._synchronise
+    begin = CatchingUp._synchronise
 
-    def hasty(self: Membership) -> None:
+    def hasty(self: CatchingUp) -> None:
         begin(self)
-        assert self.endpoint is not None
-        self.endpoint.release(self.port.now)
+        assert self._member.endpoint is not None
+        self._member.endpoint.release(self._port.now)
 
-    patch.setattr(Membership, "_synchronise", hasty)
+    patch.setattr(CatchingUp, "_synchronise", hasty)
 
 
 def never_seeks(patch: pytest.MonkeyPatch) -> None:

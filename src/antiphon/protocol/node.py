@@ -214,7 +214,7 @@ class NodeCore:
 
     def provide_state(self, now: float, group: GroupId, snapshot: int, state: bytes | None) -> None:
         """Gives the application's state, as it was at the event that asked for it; None: it has none to give."""
-        self._private(now, group).snapshot.provide(snapshot, state)
+        self._private(now, group).catching_up.snapshot.provide(snapshot, state)
 
     def submit_guest(self, now: float, group: GroupId, payload: bytes) -> int:
         """Sends to an open group that this node is not in."""

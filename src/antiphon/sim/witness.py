@@ -110,7 +110,7 @@ class Witness(NodeCore):
         """The latest membership in a group and its log, which begins when it is first looked at."""
         membership, witnessed = self.memberships.get(group), self._witnessed.get(group)
         if membership is not None and (witnessed is None or witnessed[0] is not membership):
-            log = self._chronicle.begin(group, membership.me, membership.port.options, membership.wants)
+            log = self._chronicle.begin(group, membership.me, membership.port.options, membership.catching_up.wants)
             witnessed = self._witnessed[group] = membership, log
         assert witnessed is not None, f"{self.name} was told of {group}, and was never in it"
         return witnessed

@@ -20,8 +20,8 @@ from typing import Any
 
 from antiphon.model.events import Delivery
 from antiphon.model.frames import Batch, Record
+from antiphon.protocol.membership.catching_up import CatchingUp
 from antiphon.protocol.membership.change import Change, Phase
-from antiphon.protocol.membership.membership import Membership
 from antiphon.protocol.ordering.causal import Causal
 from antiphon.protocol.ordering.fifo import Fifo
 from antiphon.protocol.ordering.semantic import Semantic
@@ -29,7 +29,7 @@ from antiphon.protocol.ordering.total import Total
 from antiphon.protocol.ordering.unordered import Unordered
 from antiphon.protocol.stage import Ordering
 
-Recover = Callable[[Membership, Batch, int, int], None]
+Recover = Callable[[CatchingUp, Batch, int, int], None]
 
 
 @contextmanager
@@ -110,12 +110,13 @@ def skip_the_flush(self: Change) -> None:
 
 
 def forgetful(recover: Recover) -> Recover:
-    """For `Membership._recover`. Every third batch that a member catches up with is dropped: `agreement` breaks where sides meet."""
+    """For `CatchingUp._recover`. Every third batch that a member catches up with is dropped: `agreement` breaks where sides meet."""
     counts: dict[str, int] = {}
 
-    def forget(self: Membership, batch: Batch, low: int, high: int) -> None:
-        counts[self.me] = counts.get(self.me, 0) + 1
-        if counts[self.me] % 3:
+    def forget(self: CatchingUp, batch: Batch, low: int, high: int) -> None:
+        me = self.sync.port.me
+        counts[me] = counts.get(me, 0) + 1
+        if counts[me] % 3:
             recover(self, batch, low, high)
 
     return forget

@@ -41,11 +41,11 @@ class Dispatch:
             c.Guest: member.guests.receive_guest,
         }
         self._from_members: dict[type, Callable[[Any, MemberId], None]] = {
-            c.SyncRequest: member.sync.receive_request,
-            c.SyncAnswer: member.sync.receive_answer,
-            c.SyncAgain: member.sync.receive_again,
-            c.AskState: member.snapshot.receive_ask,
-            c.StatePiece: member.snapshot.receive_piece,
+            c.SyncRequest: member.catching_up.sync.receive_request,
+            c.SyncAnswer: member.catching_up.sync.receive_answer,
+            c.SyncAgain: member.catching_up.sync.receive_again,
+            c.AskState: member.catching_up.snapshot.receive_ask,
+            c.StatePiece: member.catching_up.snapshot.receive_piece,
             c.Private: member.private.receive_private,
             c.Received: member.private.receive_received,
         }

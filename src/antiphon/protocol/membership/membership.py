@@ -16,13 +16,14 @@ from typing import Any
 from antiphon.errors import NoQuorum, WouldBlock
 from antiphon.model import codec
 from antiphon.model import control as c
-from antiphon.model.events import Delivery, Installed, Stabilised, Synchronised, Writable
+from antiphon.model.events import Delivery, Installed, Stabilised, Writable
 from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
 from antiphon.model.ids import Address, MemberId, MessageId
 from antiphon.model.recording import Transcript
 from antiphon.model.view import TAG_BITS, View
 from antiphon.protocol.endpoint import Endpoint
 from antiphon.protocol.membership.agreement import Agreement
+from antiphon.protocol.membership.catching_up import CatchingUp
 from antiphon.protocol.membership.coordinator import Coordinator
 from antiphon.protocol.membership.deliveries import Deliveries
 from antiphon.protocol.membership.departure import Departure
@@ -38,9 +39,6 @@ from antiphon.protocol.membership.slowness import Slowness
 from antiphon.protocol.routes import Routes
 from antiphon.protocol.stage import OnAccept
 from antiphon.protocol.sync.history import History
-from antiphon.protocol.sync.ledger import Ledger
-from antiphon.protocol.sync.snapshot import Snapshot
-from antiphon.protocol.sync.sync import Sync
 from antiphon.protocol.timers import earlier
 
 _DATA = frozenset((Batch, Fragment, Record, Digest, Nack))
@@ -64,7 +62,7 @@ class Membership:
     ) -> None:
         self.port, self.address, self.description = port, address, description
         self.me, self.group = port.me, port.group
-        self.wants, self.find_contacts, self.public = wants, find_contacts, public
+        self.find_contacts, self.public = find_contacts, public
         self._on_accept, self.transcript = on_accept, transcript
         self.endpoint: Endpoint | None = None
         self.stable = False
@@ -74,8 +72,6 @@ class Membership:
         """Nodes that may know of another side of a group that was founded here."""
         self.reading = True
         """Whether the application takes what is delivered."""
-        self.synchronised = True
-        """Whether what is sent in the view may be delivered: other sides' messages, and a newcomer's history, come first."""
         self.short: tuple[int, int] | None = None
         """How many of how many members are here, while that is no majority."""
         self.chain: Chain = ()
@@ -91,16 +87,8 @@ class Membership:
         self._others: tuple[Address, ...] = ()
         one_line = port.options.partitions == "majority" and port.options.delivery == "safe"
         self.past = History(port.options.order, port.settings, one_line=one_line)
-        self.sync = Sync(port, self.past, on_done=self._caught_up, on_recovered=self._recover, on_lost=self._know)
         self.guests = Guests(port, self._submit_guest)
-        self.snapshot = Snapshot(
-            port,
-            self.past,
-            on_done=self._synchronise,
-            busy=lambda: not self.synchronised,
-            guests=self.guests.delivered,
-            adopt_guests=self.guests.adopt,
-        )
+        self.catching_up = CatchingUp(self, wants)
         self.private = Private(
             port,
             last_sent=lambda: self.sent,
@@ -297,8 +285,7 @@ class Membership:
 
     def freeze(self) -> None:
         """A change has begun: nothing is sent or delivered until the next view, but what its target says."""
-        self.sync.stop()
-        self.snapshot.stop()
+        self.catching_up.stop()
         if self.endpoint is not None:
             self.endpoint.freeze(self.port.now)
 
@@ -358,57 +345,11 @@ class Membership:
         self.private.on_view(view, starts)
         self.seeker.on_view()
         self.slowness.on_view()
-        self.sync.on_view(view, frame.sides)
-        # Who has ended its old view has all that those have who were still catching up in it: it needs nothing of them.
-        needed = tuple(other for other in frame.sides if other.view and other is not side and not (side.ends and other.view == side.view))
-        self._sides, self._needed = frame.sides, needed
-        newcomer = not side.view or self.wants.kind != "all"
-        if needed and (newcomer or self.endpoint.multicast.repairs()):
-            self.synchronised = False
-            self.endpoint.hold(port.now)
-            if newcomer and self.wants.kind == "state":
-                self.snapshot.begin(view, frame.sides)
-            else:
-                self._synchronise()
-        else:
-            self._caught_up()
+        self.catching_up.on_view(view, frame.sides, side)
         self.coordinator.on_view()
         if self._refused:
             self._refused = False
             port.tell(Writable())
-
-    def _synchronise(self) -> None:
-        assert self.port.view is not None
-        if self.wants.kind == "state":
-            self._know(self.past.adopted)
-            if self.transcript is not None and self.snapshot.arrived:
-                self.transcript.adopted(self.past.adopted.flat())
-        wants = c.Wants() if self.wants.kind == "state" else self.wants
-        self.sync.begin(self.port.view, self._sides, wants, self._needed)
-
-    def _know(self, ledger: Ledger) -> None:
-        """Nothing waits for these: a state stands for them, or they are lost and the application knows."""
-        if self.endpoint is not None:
-            for sender, low, high in ledger:
-                self.endpoint.know(sender, low, high)
-
-    def _recover(self, batch: Batch, low: int, high: int) -> None:
-        if self.endpoint is not None:
-            self.endpoint.know(batch.sender, low, high)
-        self.deliveries.recover(batch, low, high)
-
-    def _caught_up(self) -> None:
-        """The messages of this view may be delivered."""
-        assert self.port.view is not None, "a member catches up in a view"
-        assert self.endpoint is not None, "and has an endpoint in it"
-        self.wants = c.Wants()
-        if not self.synchronised:
-            self.synchronised = True
-            self.deliveries.hear_all(self.endpoint)
-            self.port.tell(Synchronised(self.port.view))
-        if self.endpoint.holding:
-            self.endpoint.release(self.port.now)
-        self.agreement.caught_up()
 
     def on_stable(self) -> None:
         """Every member has installed the view."""
@@ -434,6 +375,10 @@ class Membership:
     @property
     def quorum(self) -> bool:
         return self.short is None
+
+    @property
+    def synchronised(self) -> bool:
+        return self.catching_up.synchronised
 
     @property
     def synchronising(self) -> bool:
@@ -476,7 +421,7 @@ class Membership:
         return {
             **inside,
             **self.past.stats(),
-            **self.sync.stats(),
+            **self.catching_up.sync.stats(),
             "drops": dict(sorted(drops.items())),
             "members": 0 if self.port.view is None else len(self.port.view.members),
             "stable": self.stable,
