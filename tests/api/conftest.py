@@ -11,22 +11,7 @@ import pytest
 from antiphon.api import Group, Letter, Message
 from antiphon.model.options import Settings
 from antiphon.sim.world import World
-
-QUICK = Settings(
-    heartbeat_s=0.2,
-    suspect_s=0.6,
-    probe_s=0.15,
-    change_s=1.0,
-    settle_s=0.5,
-    retry_s=0.1,
-    seek_s=0.2,
-    seek_max_s=2.0,
-    answer_s=0.05,
-    nack_max_s=0.5,
-    join_s=10.0,
-    question_s=1.0,
-)
-"""Everything several times sooner than on a real network: virtual seconds are not free."""
+from antiphon.testing import QUICK
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 - `pair`: real endpoints joined in memory; you move the clock and script the link.
 - `play`: an ordering on its own: what comes in, what must come out.
 - `batch`, `record`, `message`: frames written the short way.
+- `QUICK`: settings with which a world in virtual time comes to the point.
 - `ViewWorld` and the faults it has are in `antiphon.sim.view_world`, thousands of them in `antiphon.sim.swarm`.
 - `check`, `check_all` and one oracle per promise judge the logs of any of these; `antiphon.testing.broken` is what they must not believe.
 - `antiphon.testing.store_suite` is what every back end of a store must pass, `store_processes` what several processes do to one.
@@ -60,10 +61,12 @@ from antiphon.testing.playbook import (
     view,
     waits,
 )
+from antiphon.testing.quick import QUICK
 
 __all__ = [
     "ORACLES",
     "PROMISES",
+    "QUICK",
     "Expectation",
     "Input",
     "Pair",
