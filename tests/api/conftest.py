@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # tests are no package: `talk` and `interruption` are beside them
+
+from talk import members
 
 from antiphon.api import Group, Letter, Message
 from antiphon.model.options import Settings
@@ -38,7 +44,7 @@ def gathered() -> Any:
                 info = await anext(node.discovered())
                 groups.append(await node.join(info.id, **kind))
             for group in groups:
-                await until(group, len(names))
+                await members(group, len(names))
             yield groups
 
     return gather
@@ -62,13 +68,7 @@ def read() -> Any:
 @pytest.fixture
 def grown() -> Any:
     """Waits until so many are in a group."""
-    return until
-
-
-async def until(group: Group, count: int) -> None:
-    changes = group.views()
-    while len(group.view.members) != count:
-        await anext(changes)
+    return members
 
 
 async def _nothing() -> AsyncIterator[Message]:

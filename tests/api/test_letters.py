@@ -1,0 +1,91 @@
+"""To one member, to one and back, and from outside; on a simulated network that loses nothing, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from talk import words
+
+from antiphon.api import Group, Letter
+from antiphon.errors import (
+    JoinFailed,
+    NotAMember,
+    TimedOut,
+    UsageError,
+)
+from antiphon.model.ids import name_of
+from antiphon.sim.world import World
+
+
+def test_a_letter_reaches_one_member_alone(world: World, gathered: Any, read: Any) -> None:
+    """What was meant for one would be read by all, or come before what was said to all."""
+
+    async def story() -> None:
+        async with gathered(world) as (ana, ben, cleo):
+            await ana.send(b"to all")
+            await ana.send(b"to ben", to=ben.me)
+            await ana.send(b"to ben again", to=ben.me)
+            first, letter, second = await read(ben, 3)
+            assert (first.data, letter.data, second.data) == (b"to all", b"to ben", b"to ben again")
+            assert isinstance(letter, Letter)
+            assert (letter.private, letter.sender, letter.question, letter.reply_to, letter.raw) == (True, ana.me, 0, None, b"to ben")
+            with pytest.raises(UsageError, match="asked nothing"):
+                await letter.reply(b"?")
+            await ana.send(b"and to all")
+            assert words(await read(cleo, 2)) == [b"to all", b"and to all"]
+            with pytest.raises(UsageError, match="leave out"):
+                await ana.send(b"x", reply_to=first.id, to=ben.me)
+            await cleo.leave()
+            with pytest.raises(NotAMember):
+                await ana.send(b"too late", to=cleo.me)
+
+    world.run(story())
+
+
+def test_ask_and_reply(world: World, gathered: Any) -> None:
+    """A request would have no response, or somebody else's."""
+
+    async def story() -> None:
+        async with gathered(world) as (ana, ben, cleo):
+
+            async def answer(group: Group) -> None:
+                async for message in group:
+                    if isinstance(message, Letter) and message.question:
+                        await message.reply(name_of(group.me).encode() + b" heard " + message.data)
+
+            serving = [asyncio.create_task(answer(group)) for group in (ben, cleo)]
+            assert await ana.ask(b"you?", to=ben.me) == b"ben heard you?"
+            assert await ana.ask(b"all?") == {ben.me: b"ben heard all?", cleo.me: b"cleo heard all?"}
+            many = await asyncio.gather(*(ana.ask(b"%d" % number, to=cleo.me) for number in range(50)))
+            assert many == [b"cleo heard %d" % number for number in range(50)]
+            serving[0].cancel()
+            with pytest.raises(TimedOut, match=r"ben did not reply within 0\.5 s"):
+                await ana.ask(b"still there?", to=ben.me, timeout=0.5)
+            assert await ana.ask(b"who is left?", timeout=0.5) == {cleo.me: b"cleo heard who is left?"}
+            asking = asyncio.create_task(ana.ask(b"before you go", to=ben.me, timeout=60.0))
+            await asyncio.sleep(0.1)
+            await ben.leave()
+            with pytest.raises(NotAMember):
+                await asking
+            with pytest.raises(NotAMember):
+                await ana.ask(b"gone?", to=ben.me)
+
+    world.run(story())
+
+
+def test_an_open_group_takes_messages_from_outside(world: World, gathered: Any, read: Any) -> None:
+    """A sensor would have to read everything only to say something."""
+
+    async def story() -> None:
+        async with gathered(world, ("ana", "ben"), open=True) as (ana, ben), world.node("cleo") as cleo:
+            await anext(cleo.discovered())
+            assert await cleo.send_outside("trip", b"from outside") == 1
+            (heard,) = await read(ana, 1)
+            assert (heard.data, name_of(heard.sender)) == (b"from outside", "cleo")
+            assert words(await read(ben, 1)) == [b"from outside"]
+            with pytest.raises(JoinFailed):
+                await cleo.send_outside("nowhere", b"x")
+
+    world.run(story())
