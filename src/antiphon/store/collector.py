@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from antiphon.errors import AntiphonError, Conflict, InvalidOption, UnknownTopic
 from antiphon.store.contract import Backend
+from antiphon.store.ending import end
 from antiphon.store.horizon import horizon
 from antiphon.store.records import SECOND, Collected, Moment
 from antiphon.store.ring import RingNode
@@ -63,10 +64,7 @@ class Collector:
 
     async def stop(self) -> None:
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await end(task)
 
     def stats(self) -> dict[str, int]:
         return {"collections": self.collections, "removed": self.removed, "failures": self.failures}

@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from antiphon.errors import StoreUnreachable, TimedOut
 from antiphon.store.contract import Backend
+from antiphon.store.ending import end
 from antiphon.store.outbox import Outbox
 from antiphon.store.records import Grant
 
@@ -65,10 +66,7 @@ class Draining:
     async def stop(self) -> None:
         """What has not been sent waits for the next start."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await end(task)
 
     def nudge(self) -> None:
         """The store has answered somebody: no need to wait any longer."""

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from antiphon.errors import AntiphonError, Fenced, StoreFull, StoreUnreachable, TimedOut
 from antiphon.store.acknowledgement import Acknowledgement, Published
+from antiphon.store.ending import end
 from antiphon.store.gathering import Batch, Job, gather
 from antiphon.store.numbering import Numbering
 from antiphon.store.reach import Reach
@@ -276,8 +277,5 @@ class Publisher:
                 while self._line.values:
                     async with self._turn:
                         await asyncio.sleep(0)
-        if self._worker is not None:
-            self._worker.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._worker
+        await end(self._worker)
         self._line.close(self._reach.unreachable())

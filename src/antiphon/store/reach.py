@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from antiphon.errors import AntiphonError, InvalidOption, StoreUnreachable, UsageError
 from antiphon.model.recording import StoreTranscript
 from antiphon.store.contract import Backend
+from antiphon.store.ending import end
 from antiphon.store.settings import StoreSettings
 from antiphon.store.tally import Tally
 
@@ -85,10 +86,7 @@ class Reach:
         self._closed.set()
         for call in list(self._calls):
             call.reschedule(asyncio.get_running_loop().time())
-        if self._opening is not None:
-            self._opening.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._opening
+        await end(self._opening)
         with suppress(StoreUnreachable, TimeoutError):
             async with asyncio.timeout(self.settings.timeout_s):
                 await self.backend.close()

@@ -25,6 +25,7 @@ import msgspec
 
 from antiphon.errors import AntiphonError, Conflict, InvalidOption, StoreFull, StoreUnreachable
 from antiphon.store.contract import Backend
+from antiphon.store.ending import end
 from antiphon.store.holdings import Holdings
 from antiphon.store.horizon import TOKEN, keep_horizon, read_horizon, read_token, take_out_silent
 from antiphon.store.presence import Heart
@@ -83,10 +84,7 @@ class RingNode:
     async def stop(self) -> None:
         """Leaves the ring, unless the store does not answer: then the others find this node silent."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await end(task)
         with suppress(AntiphonError, TimeoutError):
             async with asyncio.timeout(min(5.0, self._timeout_s)):
                 await self.leave()

@@ -9,9 +9,9 @@ into it.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 from antiphon.errors import StoreUnreachable
+from antiphon.store.ending import end
 from antiphon.store.holdings import Holdings
 from antiphon.store.reach import Reach
 from antiphon.store.records import SECOND, Moment
@@ -66,7 +66,4 @@ class Timekeeper:
             self._asking = None
 
     async def close(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._asking
+        await end(self._asking)

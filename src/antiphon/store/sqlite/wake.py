@@ -20,6 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from antiphon.store.ending import end
 from antiphon.store.sqlite.transaction import Channel
 
 POLL_S = 0.25
@@ -77,9 +78,7 @@ class Wake:
                 event.set()
 
     async def close(self) -> None:
-        self._poller.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._poller
+        await end(self._poller)
         if self._listener is not None:
             self._loop.remove_reader(self._listener)
             self._listener.close()
