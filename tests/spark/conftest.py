@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from antiphon.spark.java import find_java
 from antiphon.spark.session import open_session
+from antiphon.spark.source.line import Line
 from antiphon.trace.row import Row
 
 NO_JAVA = "Spark needs Java 17 or newer: install it, or set JAVA_HOME"
@@ -43,3 +44,16 @@ def write_trace(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Where a store of the test's own is."""
+    return f"sqlite:{tmp_path}/field.db"
+
+
+@pytest.fixture
+def line(url: str) -> Iterator[Line]:
+    """A way to that store for whoever does not await."""
+    with Line(url) as line:
+        yield line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +42,6 @@ def columns(**types: DataType) -> StructType:
 DATA = columns(data=BinaryType())
 Layout = Sequence[Sequence[bytes]]
 """The rows of a batch, by partition."""
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:{tmp_path}/field.db"
-
-
-@pytest.fixture
-def line(url: str) -> Iterator[Line]:
-    with Line(url) as line:
-        yield line
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -32,17 +32,6 @@ from antiphon.store.groups.values import Lost, Marker, Placed
 from antiphon.store.records import SECOND, Entry, Gap, TopicOptions
 
 WAIT_S = 180
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:{tmp_path}/field.db"
-
-
-@pytest.fixture
-def line(url: str) -> Iterator[Line]:
-    with Line(url) as line:
-        yield line
 
 
 @pytest.fixture(scope="module")
