@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from antiphon.errors import UsageError
+from antiphon.errors import UsageError, WorldError
+from antiphon.spark.commit import Commit, _put
 from antiphon.spark.ingest import ingest
 from antiphon.spark.lake import Lake
 from antiphon.spark.tables import Tables
@@ -77,14 +81,14 @@ def test_an_ingest_that_is_killed_is_as_if_it_had_not_been(
     write_trace("r/ana-1.parquet", rows("ana", 10, 19))
     for step in ("bronze", "silver/events", "silver/aside", "commit"):
         with monkeypatch.context() as patch:
-            whole_write, whole_commit = Lake.write, Lake.commit
+            whole_write = Lake.write
 
-            def write(self: Lake, table: str, number: int, frame: DataFrame, stop: str = step, go_on: object = whole_write) -> None:
-                go_on(self, table, number, frame)  # type: ignore[operator]
+            def write(self: Lake, table: str, number: int, me: str, frame: DataFrame, stop: str = step, go_on: Any = whole_write) -> None:
+                go_on(self, table, number, me, frame)
                 if table == stop:
                     raise KeyboardInterrupt
 
-            def commit(self: Lake, value: object, stop: str = step, go_on: object = whole_commit) -> None:
+            def commit(self: Lake, value: object) -> None:
                 raise KeyboardInterrupt
 
             patch.setattr(Lake, "write", write)
@@ -113,16 +117,63 @@ def test_a_file_that_was_mended_is_looked_at_again(spark: SparkSession, write_tr
 def test_of_two_ingests_at_once_one_is_told(
     spark: SparkSession, write_trace: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both would think they had committed, and the rows of one would be gone."""
+    """Both would think they had committed, and the rows of one would be gone, or one would write over what the other has committed."""
     trace, lake = str(tmp_path / "trace"), str(tmp_path / "lake")
     write_trace("r/ana-0.parquet", rows("ana", 0, 9))
     ingest(spark, trace, lake)
-    shutil.copytree(f"{lake}/commits/number=000001", f"{lake}/commits/number=000002")  # the other's, seen by nobody yet
     write_trace("r/ana-1.parquet", rows("ana", 10, 19))
-    everything = Lake.commits
-    monkeypatch.setattr(Lake, "commits", lambda self: everything(self)[:1])
-    with pytest.raises(Exception, match="another ingest was quicker"):
+    whole_write = Lake.write
+    others: list[Any] = []
+
+    def write(self: Lake, table: str, number: int, me: str, frame: DataFrame) -> None:
+        whole_write(self, table, number, me, frame)
+        if table == "silver/events" and not others:
+            write_trace("r/ana-2.parquet", rows("ana", 20, 29))
+            others.append(None)
+            others.append(ingest(spark, trace, lake))  # begins later, sees more, and is done first
+
+    monkeypatch.setattr(Lake, "write", write)
+    with pytest.raises(WorldError, match="another ingest was quicker"):
         ingest(spark, trace, lake)
+    assert others[1].rows == 20
+    assert same(Tables.of_lake(spark, lake), Tables.of_traces(spark, trace))
+    again = ingest(spark, trace, lake)
+    assert (again.number, again.rows) == (2, 0)
+
+
+def test_a_commit_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that dies within the commit would leave one that says nothing, and every later ingest would be told it came too late."""
+    commit = Commit(number=2, ingest="me", rows=0, bronze=0, seen=(), writers=())
+    root, mine = f"file://{tmp_path}", msgspec.json.encode(commit)
+    link = os.link
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            _put(root, commit.name, mine)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", lambda path: None)  # killed between the two: what is unfinished stays
+        patch.setattr(os, "link", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            _put(root, commit.name, mine)
+    assert [path.name[:1] for path in (tmp_path / "commits").iterdir()] == ["."]
+    assert os.link is link
+    assert _put(root, commit.name, mine)
+    assert _put(root, commit.name, mine), "a task that is repeated has done it before"
+    assert not _put(root, commit.name, msgspec.json.encode(msgspec.structs.replace(commit, ingest="other")))
+    assert (tmp_path / "commits" / commit.name).read_bytes() == mine
+
+
+def test_a_lake_may_lie_anywhere_and_its_name_is_no_pattern(spark: SparkSession, write_trace: Write, tmp_path: Path) -> None:
+    """A lake whose name has a bracket would be taken for empty, and ingested anew until another directory matches and is read instead."""
+    write_trace("commits/ana-0.parquet", rows("ana", 0, 9))  # a run may be called anything, too
+    trace, lake = str(tmp_path / "trace"), str(tmp_path / "lake [1]{a,b}*?")
+    assert ingest(spark, trace, lake).rows == 10
+    assert ingest(spark, trace, lake).rows == 0
+    moved = str(tmp_path / "elsewhere")
+    shutil.move(lake, moved)
+    assert Tables.of(spark, moved).events.count() == Tables.of(spark, trace).events.count() == 10
+    write_trace("r/ben-0.parquet", rows("ben", 0, 4))
+    assert ingest(spark, trace, moved).rows == 5
 
 
 def test_what_is_no_lake_is_not_taken_for_an_empty_one(spark: SparkSession, write_trace: Write, tmp_path: Path) -> None:
@@ -135,7 +186,7 @@ def test_what_is_no_lake_is_not_taken_for_an_empty_one(spark: SparkSession, writ
     with pytest.raises(UsageError, match="is the path right"):
         ingest(spark, str(tmp_path / "nothing"), str(tmp_path / "lake"))
     (tmp_path / "lake/commits").mkdir(parents=True)
-    (tmp_path / "lake/commits/note").write_text("remember the milk")
+    (tmp_path / "lake/commits/number=000001.json").write_text("remember the milk")
     with pytest.raises(UsageError, match="no commit of a lake"):
         ingest(spark, str(tmp_path / "trace"), str(tmp_path / "lake"))
 

@@ -12,15 +12,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from antiphon.errors import UsageError
+from antiphon.spark.commit import Commit, Seen
 from antiphon.spark.continuity import DUPLICATE_INDEX, Aside, continue_writers
 from antiphon.spark.inspection import GONE, HALF_WRITTEN, File, inspect
-from antiphon.spark.lake import Commit, Lake, Seen, seen_after, writers_after
+from antiphon.spark.lake import Lake, seen_after, writers_after
 from antiphon.spark.reading import aside_table, listed, read_files, taken, writers_table
 from antiphon.spark.stretch import Stretch
 
@@ -54,7 +56,7 @@ def ingest(spark: SparkSession, directory: str, lake_path: str) -> Ingested:
     lake = Lake(spark, lake_path)
     commits = lake.commits()
     before, writers = seen_after(commits), writers_after(commits)
-    number = commits[-1].number + 1 if commits else 1
+    number, me = commits[-1].number + 1 if commits else 1, uuid4().hex[:12]
     files = listed(spark, directory)
     if commits and all(_known(file, before.get(file.path)) for file in files):
         return _told(commits, 0, 0)  # what waits still waits for the same
@@ -66,14 +68,14 @@ def ingest(spark: SparkSession, directory: str, lake_path: str) -> Ingested:
     rows = sum(take.rows for take in continuation.takes)
     first_seen = _readable(stretches, [file.path for file in fresh if not _known(file, before.get(file.path))])
     if first_seen:
-        lake.write("bronze", number, bronze_of(spark, first_seen))
+        lake.write("bronze", number, me, bronze_of(spark, first_seen))
     if rows:
-        lake.write("silver/events", number, taken(spark, continuation.takes).transform(clustered, rows))
+        lake.write("silver/events", number, me, taken(spark, continuation.takes).transform(clustered, rows))
     moved = tuple(writer for key, writer in continuation.writers.items() if writer != writers.get(key))
-    commit = Commit(number=number, rows=rows, bronze=len(first_seen), seen=tuple(seen), writers=moved)
+    commit = Commit(number=number, ingest=me, rows=rows, bronze=len(first_seen), seen=tuple(seen), writers=moved)
     after = [*commits, commit]
-    lake.write("silver/writers", number, writers_table(spark, writers_after(after).values()).coalesce(1))
-    lake.write("silver/aside", number, aside_table(spark, _all_aside(after)).coalesce(1))
+    lake.write("silver/writers", number, me, writers_table(spark, writers_after(after).values()).coalesce(1))
+    lake.write("silver/aside", number, me, aside_table(spark, _all_aside(after)).coalesce(1))
     lake.commit(commit)
     return _told(after, len(fresh), rows)
 

@@ -123,7 +123,8 @@ def inspect_file(file: File) -> list[Stretch]:
     if file.length == 0:
         return aside(EMPTY, 0)
     try:
-        source = _open(file.uri)
+        files, path = file_system(file.uri)
+        source = files.open_input_file(path)
     except FileNotFoundError:
         return aside(GONE, file.length)
     with source:
@@ -147,14 +148,15 @@ class _Rejected(Exception):
         self.reason, self.amount = reason, amount
 
 
-def _open(uri: str) -> Any:
+def file_system(uri: str) -> tuple[Any, str]:
+    """Where an address as Spark tells it leads, for pyarrow, and the path there."""
     import pyarrow.fs
 
     path = path_of(uri)
     if path.startswith("/"):
-        return pyarrow.fs.LocalFileSystem().open_input_file(path)
-    system, path = pyarrow.fs.FileSystem.from_uri(uri)
-    return system.open_input_file(path)
+        return pyarrow.fs.LocalFileSystem(), path
+    found: tuple[Any, str] = pyarrow.fs.FileSystem.from_uri(re.sub("^s3[an]:", "s3:", uri))
+    return found
 
 
 def _inspect_parquet(file: File, source: Any) -> list[Stretch]:

@@ -1,14 +1,14 @@
 """A lake: the tables that `ingest` keeps, on whatever file system Spark can write to.
 
-    LAKE/commits/number=000007         one line of JSON: what ingest 7 looked at, and where every writer was after it
-    LAKE/bronze/number=000007          what was in the files of ingest 7, row by row, with `uri` and `place`; nothing left out
-    LAKE/silver/events/number=000007   what it added to `events`: clustered by (run, group, member), sorted by group, member, index
-    LAKE/silver/writers/number=000007  the tables as they were after ingest 7
-    LAKE/silver/aside/number=000007
+    LAKE/commits/number=000007.json               what ingest 7 looked at, its id, and where every writer was after it
+    LAKE/bronze/number=000007/ingest=ID           what was in the files of ingest 7, row by row, with `uri` and `place`; nothing left out
+    LAKE/silver/events/number=000007/ingest=ID    what it added to `events`: clustered by (run, group, member), in their order
+    LAKE/silver/writers/number=000007/ingest=ID   the tables as they were after ingest 7
+    LAKE/silver/aside/number=000007/ingest=ID
 
-The commit is written last, and Spark puts it in its place by renaming: an ingest that is killed leaves directories that no commit names,
-and the next one, which has the same number, writes over them. Readers go by the commits alone. One ingest at a time: of two at once one
-fails when it finds the other's commit.
+No two ingests write into one directory, and readers go by the commits alone. The commit is written last, at once (see `commit`): an ingest
+that is killed leaves directories that no commit names, which may be removed. Of two ingests at once the second to commit is told, and
+nothing of it counts.
 """
 
 from __future__ import annotations
@@ -16,35 +16,13 @@ from __future__ import annotations
 import msgspec
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from antiphon.errors import UsageError, WorldError
-from antiphon.spark.continuity import Aside, Key, Writer
+from antiphon.spark.commit import VERSION, Commit, Seen, place
+from antiphon.spark.continuity import Key, Writer
+from antiphon.spark.inspection import literally
 from antiphon.spark.tables import ASIDE, EVENTS, WRITERS, Tables, table_of
-
-VERSION = 1
-_LINE = StructType([StructField("value", StringType())])
-
-
-class Seen(msgspec.Struct, frozen=True):
-    """A file that an ingest looked at. It is looked at again when it has changed, or while it waits for rows before its own."""
-
-    path: str
-    length: int
-    modified: int
-    waits: bool = False
-    aside: tuple[Aside, ...] = ()
-
-
-class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    version: int = VERSION
-    number: int
-    rows: int
-    """Added to `events`; 0 when there is no such directory."""
-    bronze: int
-    seen: tuple[Seen, ...]
-    writers: tuple[Writer, ...]
-    """All writers that got further, as they are now."""
 
 
 class Lake:
@@ -56,9 +34,9 @@ class Lake:
     def commits(self) -> list[Commit]:
         """In order. None where there is no lake yet. Raises UsageError where a later version has written it."""
         try:
-            lines = self._spark.read.option("wholetext", "true").text(f"{self.path}/commits").collect()
+            lines = self._spark.read.option("wholetext", "true").text(f"{literally(self.path)}/commits/number=*.json").collect()
         except AnalysisException as error:
-            if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+            if error.getCondition() == "PATH_NOT_FOUND":
                 return []
             raise
         try:
@@ -74,36 +52,32 @@ class Lake:
         commits = self.commits()
         if not commits:
             raise UsageError(f"{self.path} is no lake: make one with antiphon pipeline ingest DIR {self.path}")
-        last = commits[-1].number
         return Tables(
-            self._read("silver/events", [commit.number for commit in commits if commit.rows], EVENTS),
-            self._read("silver/writers", [last], WRITERS),
-            self._read("silver/aside", [last], ASIDE),
+            self._read("silver/events", [commit for commit in commits if commit.rows], EVENTS),
+            self._read("silver/writers", commits[-1:], WRITERS),
+            self._read("silver/aside", commits[-1:], ASIDE),
         )
 
-    def _read(self, table: str, numbers: list[int], schema: StructType) -> DataFrame:
-        if not numbers:
+    def _read(self, table: str, commits: list[Commit], schema: StructType) -> DataFrame:
+        if not commits:
             return table_of(self._spark, [], schema)
         reader = self._spark.read.schema(schema).option("recursiveFileLookup", "true")
-        return reader.parquet(*(self._place(table, number) for number in numbers))
+        return reader.parquet(*(literally(self._place(table, commit.number, commit.ingest)) for commit in commits))
 
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
-    def write(self, table: str, number: int, rows: DataFrame) -> None:
-        rows.write.mode("overwrite").option("compression", "zstd").parquet(self._place(table, number))
+    def write(self, table: str, number: int, ingest: str, rows: DataFrame) -> None:
+        rows.write.option("compression", "zstd").parquet(self._place(table, number, ingest))
 
     def commit(self, commit: Commit) -> None:
         """From here on the ingest has happened. Raises WorldError when another was quicker."""
-        line = table_of(self._spark, [(msgspec.json.encode(commit).decode(),)], _LINE)
-        try:
-            line.coalesce(1).write.mode("error").text(self._place("commits", commit.number))
-        except AnalysisException as error:
-            if error.getCondition() != "PATH_ALREADY_EXISTS":
-                raise
-            raise WorldError(f"{self.path}: another ingest was quicker; nothing of this one counts. Run it again") from error
+        inside = self._read("silver/writers", [commit], WRITERS).inputFiles()[0]  # only Spark knows where a path leads
+        root = inside.rpartition("/silver/writers/")[0]
+        if not place(self._spark, root, commit):
+            raise WorldError(f"{self.path}: another ingest was quicker; nothing of this one counts. Run it again")
 
-    def _place(self, table: str, number: int) -> str:
-        return f"{self.path}/{table}/number={number:06d}"
+    def _place(self, table: str, number: int, ingest: str) -> str:
+        return f"{self.path}/{table}/number={number:06d}/ingest={ingest}"
 
 
 def writers_after(commits: list[Commit]) -> dict[Key, Writer]:
