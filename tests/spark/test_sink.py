@@ -319,7 +319,7 @@ def test_a_job_is_written_once_in_the_order_of_its_partitions(sink: SparkSession
     rows = sink.range(1, 1_001, 1, 4).select(F.col("id").cast("string").alias("data"), (F.col("id") % 3).cast("string").alias("key"))
 
     def write(**options: str) -> None:
-        rows.write.format("antiphon").options(store=url, topic="copy", **options).mode("append").save()
+        rows.write.format("antiphon").options(store=url, **{"topic": "copy", **options}).mode("append").save()
 
     expected = [str(number).encode() for number in range(1, 1_001)]
     write(job="monday")
@@ -330,6 +330,8 @@ def test_a_job_is_written_once_in_the_order_of_its_partitions(sink: SparkSession
     assert contents(line) == expected * 2
     assert [record.key for record in line.ask(lambda: line.backend.records("spark/"))] == ["spark/monday"], "an unnamed job is forgotten"
     assert not list(Path(choices(url).staging).rglob("*")), "nothing is left of it on disk"
+    with pytest.raises(PySparkException, match="a write of this name went to the topic 'copy'"):
+        write(job="monday", topic="another")  # would be done already, it is said, and nothing is there
 
 
 def test_a_job_with_a_bad_row_writes_nothing(sink: SparkSession, url: str, line: Line) -> None:

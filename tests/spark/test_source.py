@@ -289,6 +289,16 @@ def test_spark_reads_a_topic_in_parallel(source: SparkSession, url: str, line: L
     assert all(earlier.time <= later.time for earlier, later in pairwise(rows))
 
 
+def test_where_there_is_nothing_to_read_the_table_is_empty(source: SparkSession, url: str, line: Line) -> None:
+    """A job over a topic that was made and has no value yet would fail, with words that only who wrote this could understand."""
+    published(line, "crash", [b"1", b"2"])
+    line.ask(lambda: line.backend.register("new", "hotline"))
+    reader = source.read.format("antiphon").option("store", url)
+    assert reader.load("new").count() == 0
+    assert reader.option("start", "2").load("crash").count() == 0
+    assert reader.options(start="1", end="1").load("crash").collect() == []
+
+
 def test_spark_tells_gaps_or_fails(source: SparkSession, url: str, line: Line) -> None:
     """A job would say that everything is well with values missing, or give no hint what to do."""
     published(line, "crash", [b"%d" % number for number in range(1, 11)])

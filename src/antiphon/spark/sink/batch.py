@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from antiphon.errors import InvalidOption
 from antiphon.spark.sink import manifest as manifests
 from antiphon.spark.sink.choices import SinkChoices
 from antiphon.spark.sink.commit import Staged, abandon_batch, publish_batch
@@ -38,6 +39,10 @@ class TopicWriter(DataSourceArrowWriter):
         choices = self._choices
         staged = [message for message in messages if isinstance(message, Staged)]
         with Line(choices.store, choices.timeout_s) as line:
+            decided = manifests.known(line, choices.job)
+            if decided is not None and decided.topic != choices.topic:
+                why = f"a write of this name went to the topic {decided.topic!r}: give this one a name of its own"
+                raise InvalidOption("job", choices.job, why)
             grant = publish_batch(line, choices, choices.job, 0, staged)
             if grant is not None:
                 line.ask(lambda: line.backend.release(grant))  # the next job is another publisher

@@ -36,5 +36,6 @@ class TopicReader(DataSourceReader):
         return [*divided(after, last, choices.partitions, choices.batch_size)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        assert isinstance(partition, Span), "a partition of this reader is a span"
+        if not isinstance(partition, Span):
+            return iter(())  # where there are no partitions Spark makes up one, for one task that finds nothing
         return rows.of_span(self._choices, partition)
