@@ -18,7 +18,7 @@ from antiphon.trace.reader import files, read
 from antiphon.trace.recorder import Recorder
 from antiphon.trace.row import Row
 from antiphon.trace.schema import METADATA_KEY, VERSION, arrow_schema
-from antiphon.trace.writer import Writer
+from antiphon.trace.writer import GROUP_ROWS, Writer
 
 LIMIT_S = 20.0
 
@@ -69,6 +69,18 @@ def test_files_are_rotated_by_rows_and_nothing_is_lost_between(tmp_path: Path) -
     assert [row.index for row in contents.rows()] == list(range(10_002))
     assert [(one.rows, one.missing, one.ended, one.deliveries) for one in contents.writers()] == [(10_002, 0, "close", 10_000)]
     assert writer.stats() == {"rows": 10_002, "files": 10, "waiting": 0, "dropped": 0, "lost": 0, "error": ""}
+
+
+def test_a_file_may_end_where_a_group_of_rows_does(tmp_path: Path) -> None:
+    """Every file of a busy node whose limit is a multiple of what is written at once would be lost, and others now and then."""
+    made = recorder()
+    writer = Writer(made, tmp_path, rotate_rows=GROUP_ROWS)
+    fill(made, GROUP_ROWS + 1_000)
+    made.close()
+    writer.start()
+    assert writer.close(LIMIT_S)
+    assert writer.stats() == {"rows": GROUP_ROWS + 1_002, "files": 2, "waiting": 0, "dropped": 0, "lost": 0, "error": ""}
+    assert [(one.missing, one.ended) for one in read(tmp_path).writers()] == [(0, "close")]
 
 
 def test_a_file_is_complete_after_a_while_although_little_happens(tmp_path: Path) -> None:
@@ -140,6 +152,7 @@ def test_a_disk_that_fails_costs_a_file_and_the_writer_goes_on(tmp_path: Path, m
         write_table(self, *arguments, **more)
 
     monkeypatch.setattr(parquet.ParquetWriter, "write_table", write)
+    monkeypatch.setattr("antiphon.trace.writer.GROUP_ROWS", 1)
     writer = Writer(made, tmp_path, rotate_s=0.05)
     writer.start()
     wait_for(lambda: writer.lost == 1)

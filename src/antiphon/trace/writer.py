@@ -95,12 +95,12 @@ class Writer:
             path = path_of(self._directory, self._recorder.run, self._recorder.writer, self._numbered)
             self._numbered += 1
             self._file = _File(path)
-        file = self._file
+        file, before = self._file, self._file.rows
         try:
             file.add(self._columns.batch(rows))
         except Exception as error:
             # Whatever the disk or a row does to us, the node goes on, and the numbers show that rows are missing.
-            self._lose(file, len(rows), error)
+            self._lose(file, before + len(rows), error)
             return
         if file.rows >= self._rotate_rows or file.bytes >= self._rotate_bytes:
             self._finish()
@@ -112,13 +112,13 @@ class Writer:
         try:
             file.finish()
         except Exception as error:
-            self._lose(file, 0, error)
+            self._lose(file, file.rows, error)
         else:
             self.rows += file.rows
             self.files += 1
 
-    def _lose(self, file: _File, more: int, error: Exception) -> None:
-        self.lost += file.rows + more
+    def _lose(self, file: _File, rows: int, error: Exception) -> None:
+        self.lost += rows
         self.error = f"{type(error).__name__}: {error}"
         self._file = None
         file.abandon()
@@ -148,7 +148,8 @@ class _File:
             self._flush()
 
     def finish(self) -> None:
-        self._flush()
+        if self._batches:  # the last ones may have just made up a group
+            self._flush()
         self._writer.close()
         finish(self._unfinished, self._path)
 
