@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from antiphon.errors import UsageError
+from antiphon.spark import inspection
 from antiphon.spark.tables import EVENTS, Tables
 from antiphon.trace.row import Row
 
@@ -142,17 +143,22 @@ def test_holes_and_repeats_between_and_within_files(spark: SparkSession, write_t
 
 
 def test_rows_that_make_no_sense_are_as_if_missing(spark: SparkSession, write_trace: Write, tmp_path: Path) -> None:
-    """A row without a kind, or a range that ends before it begins, would come out of some job as an error or as a negative count."""
+    """A row without a kind, or a range that ends before it begins or never, would end some job with an error or be a wrong count."""
     good = rows("ana", 0, 9)
     write_trace("r/ana-0.parquet", [*good[:6], good[6]._replace(last=0), *good[7:]])
     write_trace("r/ben-0.parquet", [row._replace(writer="ben") for row in [*good[:3], good[3]._replace(kind=None), *good[4:]]])  # type: ignore[arg-type]
     write_trace("r/cem-0.parquet", [good[0]._replace(run=None, writer="cem")])  # type: ignore[arg-type]
     write_trace("r/dan-0.parquet", [*good[:2], good[1]._replace(index=-4), *good[2:]])
+    far = [good[4]._replace(last=1 << 40), good[4]._replace(last=(1 << 63) - 1), good[4]._replace(kind="gap", last=(1 << 63) - 1)]
+    for name, row in zip(("fay", "gus", "hal"), far, strict=True):
+        write_trace(f"r/{name}-0.parquet", [one._replace(writer=name) for one in [*good[:4], row, *good[5:]]])
+    write_trace("r/ida-0.parquet", [one._replace(writer="ida") for one in [*good[:4], good[4]._replace(kind="gap", last=1 << 40)]])
     future = [good[0]._replace(writer="eva"), Row("r", "eva", 1, "telepathy", 1, 1, 1)]
     write_trace("r/eva-0.parquet", future)
     tables = Tables.of_traces(spark, str(tmp_path / "trace"))
     found = indexes(tables)
     assert (found["r", "ana"], found["r", "ben"], found["r", "eva"]) == (list(range(10)), [0, 1, 2], [0, 1])
+    assert [len(found["r", name]) for name in ("fay", "gus", "hal", "ida")] == [4, 4, 4, 5], "only what is missing may be so much"
     assert ("ana-0.parquet", 6, "unsound row", 1) in aside(tables)
     assert ("ben-0.parquet", 3, "missing index", 6) in aside(tables)
     assert ("cem-0.parquet", 0, "unsound row", 1) in aside(tables)
@@ -173,6 +179,18 @@ def test_a_writer_that_stopped_and_one_whose_clock_jumped(spark: SparkSession, w
     }
     times = tables.writers.where("writer = 'dan'").collect()[0]
     assert (times.first_at, times.last_at, times.first_wall, times.last_wall) == (0, 9 * S // 10, 0, 9 * S // 10 + 3_600 * S)
+
+
+def test_a_file_that_may_not_be_read_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One file with the wrong owner would end every job over the directory."""
+
+    class Guarded:
+        def open_input_file(self, path: str) -> None:
+            raise PermissionError(13, f"Failed to open local file '{path}'")
+
+    monkeypatch.setattr(inspection, "file_system", lambda uri: (Guarded(), uri))
+    [found] = inspection.inspect_file(inspection.File("/a.parquet", "file:///a.parquet", 99, 1))
+    assert (found.reason, found.rows) == ("unreadable", 99)
 
 
 def test_names_of_files_are_not_patterns(spark: SparkSession, write_trace: Write, tmp_path: Path) -> None:

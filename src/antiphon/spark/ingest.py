@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from antiphon.errors import UsageError
 from antiphon.spark.commit import Commit, Seen
 from antiphon.spark.continuity import DUPLICATE_INDEX, Aside, continue_writers
-from antiphon.spark.inspection import GONE, HALF_WRITTEN, File, inspect
+from antiphon.spark.inspection import GONE, HALF_WRITTEN, UNREADABLE, File, inspect
 from antiphon.spark.lake import Lake, seen_after, writers_after
 from antiphon.spark.reading import aside_table, listed, read_files, taken, writers_table
 from antiphon.spark.stretch import Stretch
@@ -117,7 +117,7 @@ def _seen(fresh: list[File], aside: Iterable[Aside], waiting: set[str], before: 
             # What was taken of it the last time is no duplicate now.
             mine = {each.row for each in earlier.aside if each.reason == DUPLICATE_INDEX}
             found = [each for each in found if each.reason != DUPLICATE_INDEX or each.row in mine]
-        waits = file.path in waiting or any(each.reason in (HALF_WRITTEN, GONE) for each in found)
+        waits = file.path in waiting or any(each.reason in (HALF_WRITTEN, GONE, UNREADABLE) for each in found)
         result.append(Seen(file.path, file.length, file.modified, waits, tuple(found)))
     return result
 

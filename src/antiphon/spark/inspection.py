@@ -33,6 +33,7 @@ TRUNCATED = "truncated"
 CORRUPT = "corrupt"
 UNKNOWN_VERSION = "unknown version"
 GONE = "gone"
+UNREADABLE = "unreadable"
 DISORDERLY = "disorderly"
 
 REASONS = {
@@ -43,8 +44,9 @@ REASONS = {
     CORRUPT: "it cannot be read to its end",
     UNKNOWN_VERSION: "it was written by a later version of Antiphon: use that one",
     GONE: "it was there when the directory was listed and not when it was opened",
+    UNREADABLE: "whoever runs the job may not read it: change its permissions",
     DISORDERLY: "its rows are in no order: more than 65,536 stretches in one file",
-    UNSOUND: "rows without a run, a writer, an index, a kind or a time, or with a range that ends before it begins",
+    UNSOUND: "rows without a run, a writer, an index, a kind or a time, or with a range that ends before it begins or cannot be",
 }
 
 _MOST_TASKS = 64
@@ -127,6 +129,8 @@ def inspect_file(file: File) -> list[Stretch]:
         source = files.open_input_file(path)
     except FileNotFoundError:
         return aside(GONE, file.length)
+    except PermissionError:
+        return aside(UNREADABLE, file.length)
     with source:
         try:
             begins, ends = source.read(4), (source.seek(max(0, file.length - 4)), source.read(4))[1]

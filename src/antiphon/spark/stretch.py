@@ -12,6 +12,11 @@ CLOCK_JUMP_NS = 1_000_000_000
 RANGED = ("send", "receive", "hold", "deliver", "gap", "publish", "read")
 NEEDED = ("run", "writer", "index", "kind", "at", "wall", "hlc")
 UNSOUND = "unsound row"
+MESSAGES_LIMIT = 1 << 22
+"""Messages that one row may stand for: those of one turn. Jobs that look at single messages would make as many of them as a row says."""
+WIDE = ("gap", "read")
+WIDE_LIMIT = 1 << 48
+"""And of what is told to be missing, whose messages nobody looks at."""
 
 
 @dataclass
@@ -149,7 +154,7 @@ def _writers(batch: Any) -> tuple[Any, dict[int, tuple[str, str]]]:
 
 
 def _sound(batch: Any) -> Any:
-    """Which rows say who, what and when, and name no range that ends before it begins. `tables.sound` is the same for Spark."""
+    """Which rows say who, what and when, and name no range that ends before it begins or cannot be. For Spark: `tables.sound`."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -160,8 +165,9 @@ def _sound(batch: Any) -> Any:
             good &= np.asarray(batch.column(name).is_valid())
     first, last = (batch.column(name).fill_null(0).to_numpy(zero_copy_only=False) for name in ("first", "last"))
     good &= batch.column("index").fill_null(-1).to_numpy(zero_copy_only=False) >= 0
-    if (last < first).any() or (first < 0).any():
+    wrong, length = (last < first) | (first < 0), last - first
+    if wrong.any() or (length >= MESSAGES_LIMIT).any():
         kinds = batch.column("kind").cast(pa.string())
-        ranged = np.asarray(pc.is_in(kinds, pa.array(RANGED)).fill_null(False))
-        good &= ~(ranged & ((last < first) | (first < 0)))
+        ranged, wide = (np.asarray(pc.is_in(kinds, pa.array(some)).fill_null(False)) for some in (RANGED, WIDE))
+        good &= ~(ranged & (wrong | (length >= np.where(wide, WIDE_LIMIT, MESSAGES_LIMIT))))
     return good

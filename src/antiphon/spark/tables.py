@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BooleanType, DataType, LongType, StringType, StructField, StructType
 
-from antiphon.spark.stretch import NEEDED, RANGED
+from antiphon.spark.stretch import MESSAGES_LIMIT, NEEDED, RANGED, WIDE, WIDE_LIMIT
 from antiphon.trace import schema
 
 if TYPE_CHECKING:
@@ -143,10 +143,11 @@ def _array(column: Sequence[Any], kind: Any) -> Any:
 
 
 def sound() -> Column:
-    """Rows that say who, what and when, and name no range that ends before it begins. `stretch` has the same for Arrow."""
+    """Rows that say who, what and when, and name no range that ends before it begins or cannot be. `stretch` has the same for Arrow."""
     present = reduce(and_, (F.col(name).isNotNull() for name in NEEDED))
-    ordered = ~F.col("kind").isin(*RANGED) | ((F.col("first") >= 0) & (F.col("last") >= F.col("first")))
-    return present & (F.col("index") >= 0) & ordered
+    first, last, limit = F.col("first"), F.col("last"), F.when(F.col("kind").isin(*WIDE), WIDE_LIMIT).otherwise(MESSAGES_LIMIT)
+    ordered = ~F.col("kind").isin(*RANGED) | ((first >= 0) & (last >= first) & (F.try_subtract(last, first) < limit))
+    return F.coalesce(present & (F.col("index") >= 0) & ordered, F.lit(False))
 
 
 def _any(condition: Column) -> Column:
