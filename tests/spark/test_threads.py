@@ -122,6 +122,16 @@ def test_generated_forests_equal_a_plain_walk(spark: SparkSession) -> None:
     assert tuple(sums) == (circular, len(parents), len({place[0] for place in expected.values() if place}))
 
 
+def test_a_message_that_is_there_twice_counts_once(spark: SparkSession) -> None:
+    """A damaged trace of a few hundred doubled rows would fill the disks of a cluster: in every round what is doubled is doubled again."""
+    chain = [send("trip", "ana", number, number, [(number, "ana", number - 1)], wall=number) for number in range(2, 10)]
+    rows = [send("trip", "ana", 1, 1, [(9, "ben", 1)], wall=1), *chain, *(row for row in chain for _ in range(3))]
+    result = threads(Tables.of_rows(spark, rows))
+    assert placed(result) == {("trip", "ana", number): (("trip", "ana", 1), number - 1) for number in range(1, 10)}
+    [group] = result.groups.collect()
+    assert (group.messages, group.answers, group.largest) == (9, 8, 9)
+
+
 def test_a_chain_of_a_hundred_thousand_answers_ends(spark: SparkSession) -> None:
     """One long conversation, each message answering the one before, would keep the job busy for ever or overflow its plan."""
     length = 100_000

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 def hosts_of(events: DataFrame) -> DataFrame:
     """(run, writer, host, shift_ns): the machine of each writer, and what makes its monotonic clock steady time. A writer that does not say
     where it runs counts as a machine of its own."""
-    opened = events.where(F.col("kind") == "open").select(
+    opened = events.where((F.col("kind") == "open") & (F.col("index") == 0)).select(
         "run", "writer", "at", "wall", F.coalesce(F.get_json_object("note", "$.host"), F.col("writer")).alias("host")
     )
     shifts = opened.groupBy("run", "host").agg(F.min_by(F.col("wall") - F.col("at"), F.col("at")).alias("shift_ns"))

@@ -74,7 +74,8 @@ def messages_of(events: DataFrame) -> DataFrame:
     answering = sends.where(F.size("names") > 0).select("run", "group").distinct()
     names = F.coalesce("names", F.array().cast(f"array<{_NAME}>"))
     # The names of one message stand together, the one that it answers first.
-    answers = F.filter(names, lambda name, place: ~name["seqno"].eqNullSafe(F.get(names, place - 1)["seqno"]))
+    inside = F.filter(names, lambda name: name["seqno"].between(F.col("first"), F.col("last")))
+    answers = F.filter(inside, lambda name, place: ~name["seqno"].eqNullSafe(F.get(inside, place - 1)["seqno"]))
     silent = F.array_except(F.sequence("first", "last"), F.transform(answers, lambda name: name["seqno"]))
     roots = F.transform(silent, lambda seqno: F.struct(seqno.alias("seqno"), F.lit(None).alias("sender"), F.lit(None).alias("number")))
     return (
@@ -100,13 +101,18 @@ def _numbered_senders(messages: DataFrame) -> DataFrame:
 
 
 def _nodes(messages: DataFrame, senders: DataFrame) -> DataFrame:
-    """(id, parent, sent_ns): a message is a number. A parent whose sender is not in the trace has a number that nobody has."""
+    """(id, parent, sent_ns): a message is a number. A parent whose sender is not in the trace has a number that nobody has. A message that
+    is in the trace twice, which no group does but a damaged trace may say, counts as it was sent first: two of one number would both be the
+    parent of everything that answers them, and in every round of `forest` there would be more of them."""
     parents = senders.select("run", "group", F.col("sender").alias("parent_sender"), F.col("place").alias("parent_place"))
     parent = F.when(F.col("parent_seqno").isNotNull(), _id(F.coalesce("parent_place", F.lit(0).cast("long")), F.col("parent_seqno")))
     return (
         messages.join(F.broadcast(senders), ["run", "group", "sender"])
         .join(F.broadcast(parents), ["run", "group", "parent_sender"], "left")
         .select(_id(F.col("place"), F.col("seqno")).alias("id"), parent.alias("parent"), "sent_ns")
+        .groupBy("id")
+        .agg(F.min(F.struct("sent_ns", "parent")).alias("sent"))
+        .select("id", "sent.parent", "sent.sent_ns")
     )
 
 
