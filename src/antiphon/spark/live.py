@@ -30,6 +30,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from antiphon.errors import UsageError, WorldError
 from antiphon.spark.audit.verdict import Violation, Witness
+from antiphon.spark.inspection import literally
 from antiphon.spark.tables import EVENTS
 from antiphon.spark.watching.told import COLUMNS, KINDS, decode_row
 from antiphon.spark.watching.watch import Watch
@@ -98,7 +99,7 @@ def follow(spark: SparkSession, directory: str) -> DataFrame:
         .option("pathGlobFilter", "*.parquet")
         .option("ignoreCorruptFiles", "true")
         .option("ignoreMissingFiles", "true")
-        .parquet(directory)
+        .parquet(literally(directory))
     )
 
 
