@@ -192,6 +192,7 @@ def test_what_cannot_be_run_is_refused_in_one_sentence(spark: SparkSession, tmp_
     assert "choose one of group, order, member, time" in capsys.readouterr().err
     assert main(["pipeline", "report", str(tmp_path), "--out", str(tmp_path / "page.pdf")]) == UNUSABLE
     assert main(["pipeline", "sweep", str(tmp_path), "--orders", "alphabetical"]) == UNUSABLE
+    assert main(["pipeline", "sweep", str(tmp_path), "--set", "memory=8g"]) == UNUSABLE
     capsys.readouterr()
     assert main(["pipeline", "threads", str(tmp_path)]) == UNUSABLE
     assert "no trace that could be used" in capsys.readouterr().err

@@ -17,7 +17,8 @@ from antiphon.errors import InvalidOption
 from antiphon.sim.compare import compare
 from antiphon.sim.conversation import Conversation, Line, shipped
 from antiphon.spark.grid import Cell, Grid, Result, lengthened, simulate
-from antiphon.spark.sweep import Sweep, by_parameters, results_in, sweep
+from antiphon.spark.report import pictures
+from antiphon.spark.sweep import RESULTS, Sweep, by_parameters, results_in, sweep
 
 SMALL = Grid(orders=("fifo", "total"), members=(3,), losses=(0.0, 0.1), messages=(20,), seeds=range(6))
 PATIENCE_S = 600.0
@@ -85,6 +86,26 @@ with open_session(master="local[2]") as spark:
     rest = sweep(spark, cells, str(out))
     assert (rest.resumed, rest.ran) == (found, len(cells) - found)
     assert kept(rest) == alone(cells)
+
+
+def test_a_cell_that_fails_is_a_result(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One broken invariant in a million simulations would end the sweep, each time at the same cell, and nobody would see the others."""
+    cells = Grid(orders=("fifo",), members=(2,), losses=(0.0,), messages=(3,), seeds=(1, 2)).cells()
+
+    def broken(*arguments: object, **more: object) -> None:
+        raise AssertionError("a held message has no place")
+
+    monkeypatch.setattr("antiphon.spark.grid.compare", broken)
+    failed = simulate(cells[0])
+    assert failed.error == "AssertionError: a held message has no place"
+    results = spark.createDataFrame([msgspec.structs.astuple(failed)], RESULTS)
+    [row] = by_parameters(results).collect()
+    assert (row.errors, row.unsettled, row.frames_per_delivery) == (1, 1, None)
+    assert pictures.sweep([row.asDict(), {**row.asDict(), "members": 3}]).startswith("<svg")
+    odd = str(tmp_path / "out [1]")
+    results.write.parquet(f"{odd}/wave=1")
+    (tmp_path / "out [1]" / "notes.txt").write_text("which machine this was")
+    assert results_in(spark, odd).count() == 1, "the name of a directory is no pattern, and notes are no results"
 
 
 def test_a_cell_is_the_comparison_of_its_order() -> None:

@@ -50,10 +50,12 @@ def sweep(
     json: arguments.Json = False,
     master: spark.Master = None,
     remote: spark.Remote = None,
+    settings: spark.Settings = None,
 ) -> None:
     """Simulate every combination of parameters with every seed, and show what each order costs as groups grow and networks get worse.
 
-    Interrupt it, or lose the machine: the same command goes on where it was. Leaves with 1 when an order breaks a promise of its own."""
+    Interrupt it, or lose the machine: the same command goes on where it was. Leaves with 1 when an order breaks a promise of its own, or a
+    simulation does not come to its end."""
     from antiphon.sim import conversation as conversations
     from antiphon.spark.grid import Grid
     from antiphon.spark.session import open_session
@@ -72,12 +74,15 @@ def sweep(
     )
     told = None if conversation is None else conversations.load(arguments.existing(conversation, "--conversation"))
     cells = grid.cells(told)
+    opening = open_session(master=master, remote=remote, name="antiphon sweep", settings=spark.chosen_settings(settings))
     # The bar of other commands counts tasks; this one counts simulations.
-    with terminal.progress("simulating") as advance, open_session(master=master, remote=remote, name="antiphon sweep") as session:
+    with terminal.progress("simulating") as advance, opening as session:
         advance(0, len(cells))
         done = run(session, cells, directory, conversation=told, progress=advance)
         rows, more = figures.rows_of(by_parameters(done.results))
+        bad = done.results.where("broken > 0 or not settled or error != ''").count()
     figure = {"cells": len(cells), "resumed": done.resumed, "ran": done.ran, "took_s": done.took_s, "busy": done.busy, "cores": done.cores}
+    figure["bad"] = bad
     if json:
         terminal.print_json({**figure, "results": rows, "shortened": ["results"] if more else []})
     else:
@@ -86,7 +91,9 @@ def sweep(
         terminal.out.print(figures.table("What each order costs (means over the seeds)", _HEADINGS, rows))
         work = f"{done.ran:,} in {done.took_s:.1f} s, {done.cores} cores {100 * done.busy:.0f} % busy" if done.ran else "none to do"
         terminal.out.print(f"{len(cells):,} simulations ({done.resumed:,} were there, {work}); results in {directory}", markup=False)
-    if any(row["broken"] or row["errors"] or row["unsettled"] for row in rows):
+        if bad:
+            terminal.out.print(f"{bad:,} broke a promise, did not settle or ended with an error: the results say which", markup=False)
+    if bad:
         raise typer.Exit(BROKEN)
 
 

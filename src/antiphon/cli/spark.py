@@ -35,11 +35,15 @@ def session(
     """A session, and on stderr how far it has come: nothing where stderr is not a terminal."""
     from antiphon.spark.session import open_session
 
-    chosen = dict(_setting(text) for text in settings or ())
+    chosen = chosen_settings(settings)
     with _bar(label) as show:
         show("starting Spark", 0, 0)
         with open_session(master=master, remote=remote, name=f"antiphon {label}", settings=chosen) as spark, _watched(spark, label, show):
             yield spark
+
+
+def chosen_settings(settings: Sequence[str] | None) -> dict[str, str]:
+    return dict(_setting(text) for text in settings or ())
 
 
 def _setting(text: str) -> tuple[str, str]:

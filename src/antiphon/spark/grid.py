@@ -20,7 +20,7 @@ from itertools import product
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import AntiphonError, InvalidOption
+from antiphon.errors import InvalidOption
 from antiphon.sim.compare import MEMBERS_LIMIT, OrderResult, compare
 from antiphon.sim.conversation import Conversation, Line, shipped
 from antiphon.sim.swarm import Case
@@ -143,7 +143,7 @@ def simulate(cell: Cell, conversation: Conversation | None = None) -> Result:
             orders=(cell.order,),
             multicast=cell.multicast,
         )
-    except AntiphonError as error:
+    except Exception as error:  # a broken invariant of one cell is a result; raised, it would end the sweep, each time anew
         return _result(cell, {"error": f"{type(error).__name__}: {error}"}, started)
     return _result(cell, _figures(comparison[cell.order]), started)
 

@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 
 from antiphon.sim.conversation import Conversation
 from antiphon.spark.grid import Cell, Result, simulate
+from antiphon.spark.inspection import literally
 
 if TYPE_CHECKING:
     import pyarrow
@@ -90,7 +91,8 @@ def sweep(
 def results_in(spark: SparkSession, directory: str) -> DataFrame:
     """All results in a directory, each cell's once; none where there is nothing yet."""
     try:
-        found = spark.read.schema(RESULTS).option("recursiveFileLookup", "true").parquet(directory)
+        reader = spark.read.schema(RESULTS).option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
+        found = reader.parquet(literally(directory))
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
@@ -100,7 +102,8 @@ def results_in(spark: SparkSession, directory: str) -> DataFrame:
 
 
 def by_parameters(results: DataFrame) -> DataFrame:
-    """One row for each combination of parameters: the means over its seeds, and the worst of what must not happen at all.
+    """One row for each combination of parameters: the means over its seeds, and the worst of what must not happen at all. Where nothing was
+    delivered there are no `frames_per_delivery`.
 
     order members loss seed hold_mean_s          order members loss seeds hold_mean_s …
     fifo        4  0.0    1        0.02     →    fifo        4  0.0     2        0.03
@@ -114,7 +117,7 @@ def by_parameters(results: DataFrame) -> DataFrame:
             F.count(F.lit(1)).alias("seeds"),
             *(F.avg(column).alias(column) for column in means),
             F.max("hold_max_s").alias("hold_max_s"),
-            (F.sum("frames") / F.sum("deliveries")).alias("frames_per_delivery"),
+            F.try_divide(F.sum("frames"), F.sum("deliveries")).alias("frames_per_delivery"),
             F.sum("deliveries").alias("deliveries"),
             F.sum("broken").alias("broken"),
             F.count(F.when(~F.col("settled"), 1)).alias("unsettled"),
@@ -173,7 +176,7 @@ class _Waves:
         # Rows of a table would be dealt out by its size; a range has as many partitions as it is told.
         places = self._spark.range(0, len(wave), 1, min(len(wave), self.cores * TASKS_PER_CORE))
         places.mapInArrow(work, RESULTS).write.mode("append").parquet(path)
-        spent = self._spark.read.schema(RESULTS).parquet(path).agg(F.sum("cpu_s")).first()
+        spent = self._spark.read.schema(RESULTS).parquet(literally(path)).agg(F.sum("cpu_s")).first()
         return float(spent[0] or 0.0) if spent else 0.0
 
 

@@ -181,11 +181,12 @@ def sweep(rows: Sequence[Row]) -> str:
     return _svg(paint, 10.4, 3.4)
 
 
-def _curves(axes: Any, rows: Sequence[Row], height: Callable[[Row], float]) -> None:
+def _curves(axes: Any, rows: Sequence[Row], height: Callable[[Row], float | None]) -> None:
     """One line per order over the number of members: the mean of what else varies."""
     found: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        found[row["order"]][row["members"]].append(height(row))
+        if (value := height(row)) is not None:
+            found[row["order"]][row["members"]].append(value)
     for order in _in_order(found):
         colour, marker = _look(order)
         sizes = sorted(found[order])
