@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import random
 import sys
+from collections import defaultdict
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
 from pyspark.sql import SparkSession
 
-from antiphon.sim.swarm import default_cases
+from antiphon.sim.swarm import default_cases, run_recorded
+from antiphon.trace.row import Row
 
 
 def _command() -> ModuleType:
@@ -28,10 +32,34 @@ agreement = _command()
 
 def test_oracles_and_audit_agree_on_what_is_clean(spark: SparkSession, tmp_path: Path) -> None:
     """If one of them calls broken what the other calls kept, one of them is wrong, and nobody knows which to believe."""
-    found = agreement.compare(spark, agreement.runs(default_cases(range(40))), tmp_path)
+    # In these two a newcomer is given a state in the middle of a view.
+    cases = chain(default_cases(range(40)), default_cases(range(2007, 2008)), default_cases(range(5427, 5428)))
+    found = agreement.compare(spark, agreement.runs(cases), tmp_path)
     assert found.disagreements == {}
     assert found.violated == 0
     assert len(found.oracles) >= 36
+
+
+def test_what_is_lost_of_a_trace_breaks_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """Whoever has only some of the files, or looks while nodes still run, would be told that promises were broken."""
+    rng = random.Random(20_261_116)
+    parts: list[tuple[set[str], list[Row]]] = []
+    for case in chain(default_cases(range(2000, 2030)), default_cases(range(2040, 2050))):
+        _, rows = run_recorded(case)
+        by_writer: defaultdict[str, list[Row]] = defaultdict(list)
+        for row in sorted(rows, key=lambda row: row.index):
+            by_writer[row.writer].append(row)
+        one = rng.choice([*by_writer])
+        some = {
+            "cut": [row for mine in by_writer.values() for row in mine[: rng.randint(1, len(mine))]],
+            "half": [row for mine in by_writer.values() if rng.random() < 0.5 for row in mine],
+            "one": by_writer[one],
+            "late": [row for writer, mine in by_writer.items() for row in (mine[: len(mine) // 2] if writer == one else mine)],
+        }
+        parts += [(set(), [row._replace(run=f"{row.run}-{name}") for row in kept]) for name, kept in some.items() if kept]
+    found = agreement.compare(spark, parts, tmp_path)
+    assert {run: said for run, said in found.audit.items() if said} == {}
+    assert len(found.audit) > 100
 
 
 def test_oracles_and_audit_agree_on_what_is_broken(spark: SparkSession, tmp_path: Path) -> None:

@@ -235,7 +235,11 @@ def test_rows_that_come_again_are_passed_over() -> None:
 # -- worlds ----------------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", list(default_cases(range(20))), ids=lambda case: f"{case.kind}-{case.order}-{case.multicast}-{case.seed}")
+WORLDS = [case for seeds in (range(20), range(2007, 2008), range(5427, 5428)) for case in default_cases(seeds)]
+"""In the last two a newcomer is given a state in the middle of a view."""
+
+
+@pytest.mark.parametrize("case", WORLDS, ids=lambda case: f"{case.kind}-{case.order}-{case.multicast}-{case.seed}")
 def test_worlds_with_faults_break_nothing(case: Case) -> None:
     """A watch that cries wolf would be switched off."""
     _, rows = run_recorded(case)

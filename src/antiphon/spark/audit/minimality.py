@@ -43,7 +43,7 @@ def _late(acts: Acts) -> DataFrame:
     row_of = F.struct("last", "turn", "index")
     return (
         acts.in_order(ORDERS, "receive", "deliver", "hold")
-        .select(*KEYS, "kind", "index", "at", "first", "last", "note")
+        .select(*KEYS, "order", "kind", "index", "at", "first", "last", "note")
         .withColumn("begins", F.when(is_receive & ~goes_on, F.col("index")))
         .withColumn("turn", F.last("begins", ignorenulls=True).over(by_index))
         .where(is_receive | ((F.col("kind") == "deliver") & F.col("note").isNull()))
@@ -58,7 +58,20 @@ def _late(acts: Acts) -> DataFrame:
         .where(F.col("delivered.turn") > F.col("received.turn"))
         .withColumn("until", F.least(F.col("received.last"), F.col("delivered.last"), F.col("next") - 1))
         .where(F.col("until") >= F.col("first"))
-        .select(*KEYS, "first", "until", "received", "delivered")
+        .select(*KEYS, "order", "first", "until", "received", "delivered")
+    )
+
+
+def _judged(acts: Acts) -> DataFrame:
+    """The messages that were delivered late. What a message names is in the row that sent it: where its sender's rows are lost, or end
+    before it, nobody knows what it had to wait for."""
+    sent = acts.in_order(("semantic",), "send").withColumn("sender_id", F.col("member_id")).select(*KEYS, "first", "last", "index")
+    at_the_sender = {"receiver": F.col("member_id"), "member_id": F.col("sender_id")}
+    late = _late(acts).select(*KEYS, "order", "received", "delivered", F.explode(F.sequence("first", "until")).alias("number"))
+    return (
+        located(late.withColumns(at_the_sender), sent, "index")
+        .where((F.col("order") == "unordered") | F.col("found").isNotNull())
+        .select("group_id", F.col("receiver").alias("member_id"), "sender_id", "number", "received", "delivered")
     )
 
 
@@ -66,8 +79,7 @@ def _told_late(acts: Acts) -> DataFrame:
     """Of what was delivered late, what had no parent that came in the same turn."""
     parents = pairs(acts, ("semantic",)).withColumnsRenamed({"child_of": "sender_id", "child": "number"}).drop("sent")
     messages = (
-        _late(acts)
-        .select(*KEYS, "received", "delivered", F.explode(F.sequence("first", "until")).alias("number"))
+        _judged(acts)
         .join(parents, ["group_id", "sender_id", "number"], "left")
         .withColumnsRenamed({"sender_id": "child_of", "number": "child", "parent_of": "sender_id", "parent": "number"})
         .withColumns({"named": F.col("number").isNotNull(), "sender_id": F.coalesce("sender_id", F.lit(0))})

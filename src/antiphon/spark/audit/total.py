@@ -6,8 +6,9 @@ only if, their sums are the same. So members are compared by a few numbers for e
 opened. A range counts as what it is, however it was cut: what stands at a place is said by the sender and the difference between number and
 place, which is the same for the whole range.
 
-Those are compared who go together from a view to the next, or end in it. A member that goes another way is compared as far as all were
-known to know the places (`stable` rows); in a safe group entirely if it crashed, or if only a majority goes on.
+Those are compared who go together from a view to the next, or end in it; of a newcomer that was given a state, after the view in which it
+caught up. A member that goes another way is compared as far as all were known to know the places (`stable` rows); in a safe group entirely
+if it crashed, or if only a majority goes on.
 """
 
 from __future__ import annotations
@@ -94,8 +95,10 @@ def _differences(ledger: GroupLedger) -> Iterator[Finding]:
     for view in sorted({view for member in ledger.known for view, _ in member.blocks}):
         ways: dict[tuple[object, ...], list[MemberLedger]] = defaultdict(list)
         for member in ledger.known:
-            if any(one == view for one, _ in member.blocks):
+            if any(one == view for one, _ in member.blocks) and _began_at_first(member, view):
                 ways[_way(member, view)].append(member)
+        if not ways:
+            continue
         leaders = [max(members, key=lambda member: _length(member, view)) for members in ways.values()]
         for leader, members in zip(leaders, ways.values(), strict=True):
             for member in members:
@@ -109,6 +112,15 @@ def _differences(ledger: GroupLedger) -> Iterator[Finding]:
                 # Those who went one way were compared with their leader; the dead go their way alone.
                 if member is leader:
                     yield from _compare(ledger, view, first, member, min(_judged(member, way[0], view), _length(first, view)))
+
+
+def _began_at_first(member: MemberLedger, view: int) -> bool:
+    """Whether it delivered a view from its first place on. The state that a newcomer was given stands for everything that who gave it had
+    delivered by then, and that may be a beginning of the view in which it catches up."""
+    if member.wants != "state":
+        return True
+    caught_up = next((place for place, install in enumerate(member.installs) if install.view in member.settled), len(member.installs))
+    return any(install.view == view for install in member.installs[caught_up + 1 :])
 
 
 def _judged(member: MemberLedger, way: object, view: int) -> int:

@@ -48,6 +48,8 @@ class Member(Struct, array_like=True):
     """By sender."""
     ways: dict[int, str] = field(default_factory=dict)
     """By view: into which it went from there, and with whom."""
+    catches_up: bool = False
+    """It is given a state, which may stand for a beginning of the view that it is in: at which place it goes on nobody says."""
 
 
 class Watch(Struct):
@@ -99,12 +101,15 @@ class Watch(Struct):
                 given = {name: one.given for name, one in self.members.items()}
                 yield from self.parents.send(sender, row.names, given)
         elif row.kind == "group":
-            member.order = str(_said(row.note).get("order", ""))
+            about = _said(row.note)
+            member.order, member.catches_up = str(about.get("order", "")), about.get("wants") == "state"
         elif row.kind == "view":
             self._install(row, member)
         elif row.kind == "stable" and row.note == "places" and row.view in self.sequences:
             sequence = self.sequences[row.view]
             sequence.known = max(sequence.known, row.amount)
+        elif row.kind == "settled":
+            member.catches_up = False
         elif row.kind == "leave":
             member.left = True
 
@@ -132,7 +137,10 @@ class Watch(Struct):
         member.ways[member.view] = f"{row.view} {' '.join(side)}"
         member.view, member.left = row.view, False
         if member.order == "total":
-            self.sequences.setdefault(row.view, Sequence()).members = row.members
+            sequence = self.sequences.setdefault(row.view, Sequence())
+            sequence.members = row.members
+            if member.catches_up:
+                sequence.pass_over(row.member)
         for name in row.members:
             if name not in self.members:
                 self.awaited.setdefault(name, self.rounds)
