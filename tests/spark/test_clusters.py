@@ -6,6 +6,7 @@ Everything listens on the loopback interface and is started and killed by the te
 from __future__ import annotations
 
 import ctypes
+import io
 import json
 import os
 import re
@@ -13,16 +14,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from antiphon.cli.main import main
 from antiphon.spark.audit import audit
 from antiphon.spark.ingest import ingest
+from antiphon.spark.session import open_session
 from antiphon.spark.tables import Tables
 from antiphon.trace.files import write_rows
 from antiphon.trace.row import Row
@@ -123,7 +127,8 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 Row(run, name, 2, "view", members=["ana", "ben"], note='{"previous": 0}', **here),  # type: ignore[arg-type]
             ]
             if name == "ana":
-                rows.append(Row(run, name, 3, "send", 10, 10, 10, sender="ana", first=1, last=3, checks=[7, 8, 9], **here))  # type: ignore[arg-type]
+                said = {"sender": "ana", "first": 1, "last": 3, "checks": [7, 8, 9], "names": [(2, "ana", 1), (3, "ana", 2)]}
+                rows.append(Row(run, name, 3, "send", 10, 10, 10, **said, **here))  # type: ignore[arg-type]
             told = [(1, 3, 0)] if run == "good" or name == "ana" else [(1, 2, 0), (2, 2, 2), (3, 3, 3)]
             rows.append(Row(run, name, len(rows), "receive", 20, 20, 20, sender="ana", first=1, last=3, **here))  # type: ignore[arg-type]
             for first, last, place in told:
@@ -150,6 +155,73 @@ def submitted(master: str, *arguments: str) -> tuple[int, dict[str, object]]:
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode in (0, 1), done.stderr[-3_000:]
     return done.returncode, json.loads(done.stdout[done.stdout.index("{") :])
+
+
+# -- the other jobs, all in one session for each place that Spark runs at -------------------------------------------------------------
+
+
+def jobs(commands: Sequence[Sequence[str]]) -> list[Any]:
+    """What the commands say, one after the other in the session that is open; the machine's own figures and the places of files apart."""
+    told = []
+    for command in commands:
+        with redirect_stdout(io.StringIO()) as out:
+            code = main(["pipeline", *command, "--json"])
+        told.append([code, _lasting(json.loads(out.getvalue()))])
+    return told
+
+
+def _lasting(value: Any) -> Any:
+    if isinstance(value, dict):
+        passing = ("cpu_s", "took_s", "busy", "cores", "page", "source")
+        return {key: _lasting(one) for key, one in value.items() if key not in passing}
+    if isinstance(value, list):
+        return [_lasting(one) for one in value]
+    return float(f"{value:.9g}") if isinstance(value, float) else value  # sums of parts depend on which parts there were
+
+
+def commands(trace: Path, place: Path) -> list[list[str]]:
+    """A sweep; and the report, which asks all the others: audit, delays and threads."""
+    grid = ("--orders", "fifo", "--members", "3", "--losses", "0", "--messages", "10", "--seeds", "0:2")
+    report = ("report", str(trace), "--out", str(place / "report.html"), "--sweep", str(place / "results"))
+    return [["sweep", str(place / "results"), *grid], [*report]]
+
+
+def jobs_elsewhere(starter: Sequence[str], options: Mapping[str, object], wanted: list[list[str]]) -> list[Any]:
+    """The same by this very file as a program, started so, with the session that it opens by these options."""
+    command = [*starter, __file__, json.dumps(options), json.dumps(wanted)]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    told: list[Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+@pytest.fixture(scope="module")
+def jobs_here(spark: SparkSession, trace: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    told = jobs(commands(trace, tmp_path_factory.mktemp("here")))
+    assert [code for code, _ in told] == [0, 1]
+    found = told[1][1]["findings"]
+    assert {row["measure"] for row in found["by_member"]} == {"end_to_end"}
+    assert found["conversations"][0]["deepest"] == 2
+    assert found["sweep"][0]["seeds"] == 2
+    return told
+
+
+def test_a_cluster_measures_what_this_machine_measures(jobs_here: list[Any], cluster: str, trace: Path, tmp_path: Path) -> None:
+    """Delays, conversations, sweeps and the page would be others on the cluster, or could not be had there at all."""
+    options = {"master": cluster, "settings": {"spark.sql.shuffle.partitions": "2", "spark.executor.memory": "1g"}}
+    assert jobs_elsewhere([sys.executable], options, commands(trace, tmp_path)) == jobs_here
+
+
+def test_spark_submit_measures_it_too(jobs_here: list[Any], cluster: str, trace: Path, tmp_path: Path) -> None:
+    """Where spark-submit has started Java, a job that sets up its own would not work."""
+    options = ("--conf", "spark.executor.memory=1g", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1")
+    submit = [str(SPARK / "bin/spark-submit"), "--master", cluster, *options]
+    assert jobs_elsewhere(submit, {}, commands(trace, tmp_path)) == jobs_here
+
+
+def test_spark_connect_measures_it_too(jobs_here: list[Any], server: str, trace: Path, tmp_path: Path) -> None:
+    """A job that reaches into Java, for a checkpoint or for the number of cores, would fail for who works through Spark Connect."""
+    assert jobs_elsewhere([sys.executable], {"remote": server}, commands(trace, tmp_path)) == jobs_here
 
 
 @pytest.fixture(scope="module")
@@ -182,3 +254,8 @@ def test_spark_connect_says_it_too(spark: SparkSession, here: dict[str, object],
     assert called("audit", str(trace), "--remote", server) == (1, here)
     code, told = called("ingest", str(trace), str(tmp_path / "lake"), "--remote", server)
     assert (code, told["rows"], told["aside"]) == (0, Tables.of_traces(spark, str(trace)).events.count(), {"foreign": 1})
+
+
+if __name__ == "__main__":
+    with open_session(**json.loads(sys.argv[1])):
+        print(json.dumps(jobs(json.loads(sys.argv[2]))))

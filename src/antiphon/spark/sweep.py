@@ -93,6 +93,7 @@ def results_in(spark: SparkSession, directory: str) -> DataFrame:
     try:
         reader = spark.read.schema(RESULTS).option("recursiveFileLookup", "true").option("pathGlobFilter", "*.parquet")
         found = reader.parquet(literally(directory))
+        _ = found.schema  # through Spark Connect nothing is looked for before somebody asks
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise
