@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from antiphon.cli.main import main
 from antiphon.spark.generate import Cast, write
+from antiphon.trace.files import write_rows
 from antiphon.trace.row import Row
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -87,6 +88,9 @@ def test_what_cannot_be_audited_leaves_with_2(tmp_path: Path, capsys: pytest.Cap
     code, _, err = told(capsys, "audit", str(tmp_path / "trace"))
     assert code == 2
     assert "has no trace that could be audited (1 × truncated)" in err
+    write_rows([Row("r", "ana", 0, "open"), Row("r", "ana", 1, "close")], tmp_path / "idle", "r", "ana")
+    code, out, err = told(capsys, "audit", str(tmp_path / "idle"), "--json")
+    assert (code, out, "2 rows of nodes that were in no group" in err) == (2, "", True)
     code, _, err = told(capsys, "audit", str(tmp_path / "trace"), "--set", "driver.memory=8g")
     assert (code, "spark.driver.memory=8g" in err) == (2, True)
 

@@ -88,6 +88,8 @@ def audit(
             found = ", ".join(f"{count:,} × {reason}" for reason, count in sorted(aside.items()))
             raise UsageError(f"{directory} has no trace that could be audited ({found or 'there are no files'}): was it given as --trace?")
         verdicts = judge(tables)
+    if not verdicts.verdicts:
+        raise UsageError(f"{directory} has {verdicts.rows:,} rows of nodes that were in no group and had no topic: nothing was promised")
     if json:
         terminal.print_json({**verdicts.to_json(), "aside": dict(sorted(aside.items()))})
     else:
