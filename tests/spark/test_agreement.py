@@ -32,8 +32,9 @@ agreement = _command()
 
 def test_oracles_and_audit_agree_on_what_is_clean(spark: SparkSession, tmp_path: Path) -> None:
     """If one of them calls broken what the other calls kept, one of them is wrong, and nobody knows which to believe."""
-    # In these two a newcomer is given a state in the middle of a view.
-    cases = chain(default_cases(range(40)), default_cases(range(2007, 2008)), default_cases(range(5427, 5428)))
+    # In two of these a newcomer is given a state in the middle of a view, in one a group has lost its majority for good.
+    special = (default_cases(range(seed, seed + 1)) for seed in (2007, 5427, 2031))
+    cases = chain(default_cases(range(40)), *special)
     found = agreement.compare(spark, agreement.runs(cases), tmp_path)
     assert found.disagreements == {}
     assert found.violated == 0

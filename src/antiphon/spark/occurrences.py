@@ -90,7 +90,7 @@ def views(events: DataFrame) -> DataFrame:
         events.where(F.col("kind") == "settled")
         .groupBy(*keys)
         .agg(
-            F.min(F.when(~F.coalesce(stable, F.lit(False)), F.col("at"))).alias("caught_up"),
+            F.min(F.when(F.col("note").isNull(), F.col("at"))).alias("caught_up"),
             F.min(F.when(stable, F.col("at"))).alias("stable"),
         )
     )

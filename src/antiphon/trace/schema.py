@@ -35,7 +35,8 @@ What holds for every trace:
                      `places`, `amount`: how many places of the view's total order every member knows |
 | `gap` | member | messages `first … last` of `sender` will never be delivered here: the member was told, or (`note` = `state`) was given \
                   a state that stands for them |
-| `settled` | member | the member has caught up in `view`, or (`note` = `stable`) everybody has |
+| `settled` | member | the member has caught up in `view`, or (`note` = `stable`) everybody has; or (`stopped`) it is without a majority, \
+                      and nothing goes on until it meets one |
 | `leave` | member | the member is out of the group; `note`: why; `amount`: accepted messages that may have reached nobody |
 | `drop` | member | `amount` frames or messages were dropped since the last such row; `note`: the reason |
 | `repair` | member | `amount` requests were sent (`note` = `asked`), or frames sent again (`sent`), since the last such row |

@@ -22,7 +22,19 @@ from zlib import crc32
 import msgspec
 
 from antiphon.model.control import Holdings, Wants
-from antiphon.model.events import Delivery, Departed, Event, Gap, Installed, Orphaned, Recovered, Stabilised, StateArrived, Synchronised
+from antiphon.model.events import (
+    Delivery,
+    Departed,
+    Event,
+    Gap,
+    Installed,
+    NoMajority,
+    Orphaned,
+    Recovered,
+    Stabilised,
+    StateArrived,
+    Synchronised,
+)
 from antiphon.model.frames import Batch
 from antiphon.model.ids import GroupId, MemberId, MessageId, name_of
 from antiphon.model.options import GroupOptions
@@ -253,6 +265,8 @@ class Transcript:
             self._add("settled", view=event.view.id)
         elif type(event) is Stabilised:
             self._add("settled", view=event.view.id, note="stable")
+        elif type(event) is NoMajority:
+            self._add("settled", view=event.view.id, note="stopped")
         elif type(event) is Departed:
             self._add("leave", view=self._view, amount=event.unsaid, note=event.reason)
             self._recorder.forget(self)

@@ -64,6 +64,8 @@ class MemberLedger:
     """By view: how many places of a total order all know."""
     settled: dict[int, int] = field(default_factory=dict)
     """By view: the index of the row that says that everybody is there."""
+    stopped_in: int | None = None
+    """The last view in which it was without a majority."""
     left_at: int | None = None
     unsaid: int = 0
     last_index: int = 0
@@ -139,13 +141,15 @@ class GroupLedger:
 
     def last_view(self) -> list[MemberLedger]:
         """Those who stand in one view to the end, when all its members do and, where views are agreed on, know it of each other; otherwise
-        nobody: something may have been under way."""
+        nobody: something may have been under way. So it may where they were stopped in it for want of a majority."""
         standing = [member for member in self.known if member.stands]
         if not standing:
             return []
         last = max((member.installs[-1] for member in standing), key=lambda install: install.view)
         agreed = any(member.settled for member in self.known)
-        there = (member for member in standing if member.installs[-1].view == last.view)
+        there = [member for member in standing if member.installs[-1].view == last.view]
+        if any(member.stopped_in == last.view for member in there):
+            return []
         here = {member.member for member in there if not agreed or last.view in member.settled}
         return [member for member in standing if member.member in here] if here == set(last.members) else []
 
@@ -234,6 +238,8 @@ def _stable(member: MemberLedger, row: Mapping[str, Any]) -> None:
 def _settled(member: MemberLedger, row: Mapping[str, Any]) -> None:
     if row["note"] == "stable":
         member.settled.setdefault(row["view"], row["index"])
+    elif row["note"] == "stopped":
+        member.stopped_in = row["view"]
 
 
 def _leave(member: MemberLedger, row: Mapping[str, Any]) -> None:

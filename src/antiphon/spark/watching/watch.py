@@ -108,7 +108,7 @@ class Watch(Struct):
         elif row.kind == "stable" and row.note == "places" and row.view in self.sequences:
             sequence = self.sequences[row.view]
             sequence.known = max(sequence.known, row.amount)
-        elif row.kind == "settled":
+        elif row.kind == "settled" and row.note != "stopped":
             member.catches_up = False
         elif row.kind == "leave":
             member.left = True
