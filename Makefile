@@ -38,7 +38,7 @@ demo: setup ## Run the demo (a minute or two) and write antiphon-demo/report.htm
 	@$(BIN)/antiphon demo
 
 test: lint ## Lint, check types and run every test (fifteen to twenty minutes)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: setup ## Lint and check types
 	$(BIN)/ruff check src tests examples benchmarks

@@ -223,20 +223,33 @@ def safe_places_before_a_crash(scene: Scene, rng: random.Random) -> list[Proof]:
 SEMANTIC = Plan(order="semantic", replies=0.6, batch=1, rounds=16)
 
 
+def sends_of(scene: Scene) -> dict[tuple[str | None, int], Line]:
+    """The line that sent each message."""
+    sends = ((sender, line) for sender in scene.members for line in scene.of(sender, "send"))
+    return {(sender, number): line for sender, line in sends for number in range(line.first, line.last + 1)}
+
+
+def answers_to(scene: Scene, member: str, parent: Line) -> list[tuple[tuple[str, Line], tuple[str, Line]]]:
+    """What the member delivered that names it: how it was sent, and delivered."""
+    sends, asked = sends_of(scene), (parent.sender, parent.first)
+    children = ((line, sends[line.sender, line.first]) for line in scene.of(member))
+    return [((line.sender or "", send), (member, line)) for line, send in children if asked in [one[1:] for one in send.names or []]]
+
+
 def answered(
     scene: Scene, rng: random.Random, name: int = 0, same: bool = False, among: Sequence[str] | None = None
 ) -> tuple[str, Line, Line]:
     """Somebody, and two deliveries of one view: the second answers the first. `name` is the place among the names."""
     found = []
+    sends = sends_of(scene)
     for member in among or scene.members:
+        delivered = {(line.sender, number): line for line in reversed(scene.of(member)) for number in range(line.first, line.last + 1)}
         for child in scene.of(member):
-            names = [
-                one for one in scene.one(child.sender or "", child.sender or "", child.first, "send").names or [] if one[0] == child.first
-            ]
+            names = [one for one in sends[child.sender, child.first].names or [] if one[0] == child.first]
             if len(names) <= name or child.sender == member:
                 continue
             _, sender, number = names[name]
-            parent = scene.one(member, sender, number)
+            parent = delivered[sender, number]
             if parent.view == child.view and (sender == child.sender) == same:
                 found.append((member, parent, child))
     return rng.choice(found)
@@ -271,22 +284,14 @@ def parent_at_the_end(scene: Scene, rng: random.Random) -> list[Proof]:
         member, parent, _ = answered(scene, rng)
     scene.move(member, scene.unit(member, parent), before=scene.end(member))
     parent.at = scene.lines[member][scene.index(member, parent) - 1].at = 1 << 30
-    return [
-        [sent(scene, line.sender or "", line.first), (member, line), (member, parent)]
-        for line in scene.of(member)
-        if (0, parent.sender, parent.first) in [(0, *one[1:]) for one in sent(scene, line.sender or "", line.first)[1].names or []]
-    ]
+    return [[send, child, (member, parent)] for send, child in answers_to(scene, member, parent)]
 
 
 @fault("parent_before_child", plan=replace(SEMANTIC, dies=True, places=False))
 def without_its_parent_before_a_crash(scene: Scene, rng: random.Random) -> list[Proof]:
     member, parent, _ = answered(scene, rng, among=scene.members[-1:])
     scene.remove(member, *scene.unit(member, parent))
-    return [
-        [sent(scene, line.sender or "", line.first), (member, line)]
-        for line in scene.of(member)
-        if (0, parent.sender, parent.first) in [(0, *one[1:]) for one in sent(scene, line.sender or "", line.first)[1].names or []]
-    ]
+    return [[send, child] for send, child in answers_to(scene, member, parent)]
 
 
 # -- minimality ----------------------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ class Fault:
         plan = replace(self.plan, sent={})
         if events:
             # Where messages answer each other, batches would prove it by other rows than one thinks.
-            plan = replace(plan, rounds=events // 4) if plan.batch == 1 else replace(plan, rounds=events // 50, batch=20)
+            plan = replace(plan, rounds=events // 5) if plan.batch == 1 else replace(plan, rounds=events // 50, batch=20)
         return scene(run, group, plan, seed)
 
 

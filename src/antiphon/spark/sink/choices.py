@@ -2,7 +2,7 @@
 
 | option | means |
 |---|---|
-| `store`, `topic` | where to; the topic is made if it is not there |
+| `store`, `topic` | where to; the topic is made with the first value, if it is not there |
 | `staging` | a directory (or an address that pyarrow understands: `s3://…`, `hdfs://…`) that driver and executors see, for the files of a \
               batch; beside the file of a `sqlite:` store if it is not said |
 | `shared` | `true`: others may publish to the topic too; said where the topic is new |
