@@ -11,7 +11,7 @@ SWARM_FILE ?= .swarm/campaign.jsonl
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint bench swarm pin clean
+.PHONY: help setup demo test clusters lint bench swarm pin clean
 
 help: ## Say what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -39,6 +39,9 @@ demo: setup ## Run the demo (a minute or two) and write antiphon-demo/report.htm
 
 test: lint ## Lint, check types and run every test (fifteen to twenty minutes)
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+clusters: setup ## Run every job on a cluster, by spark-submit and through Spark Connect (five minutes)
+	ANTIPHON_SLOW=1 $(BIN)/python -m pytest tests/spark/test_clusters.py
 
 lint: setup ## Lint and check types
 	$(BIN)/ruff check src tests examples benchmarks

@@ -36,6 +36,7 @@ PROGRAM = "import sys; from antiphon.cli.main import main; sys.exit(main())"
 LIMIT_S = 600
 SMALL = ("--set", "spark.sql.shuffle.partitions=2", "--set", "spark.executor.memory=1g")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Spark's programs are started by shell scripts")
+slow = pytest.mark.skipif("ANTIPHON_SLOW" not in os.environ, reason="takes minutes: make clusters runs it")
 
 
 def environment() -> dict[str, str]:
@@ -206,12 +207,14 @@ def jobs_here(spark: SparkSession, trace: Path, tmp_path_factory: pytest.TempPat
     return told
 
 
+@slow
 def test_a_cluster_measures_what_this_machine_measures(jobs_here: list[Any], cluster: str, trace: Path, tmp_path: Path) -> None:
     """Delays, conversations, sweeps and the page would be others on the cluster, or could not be had there at all."""
     options = {"master": cluster, "settings": {"spark.sql.shuffle.partitions": "2", "spark.executor.memory": "1g"}}
     assert jobs_elsewhere([sys.executable], options, commands(trace, tmp_path)) == jobs_here
 
 
+@slow
 def test_spark_submit_measures_it_too(jobs_here: list[Any], cluster: str, trace: Path, tmp_path: Path) -> None:
     """Where spark-submit has started Java, a job that sets up its own would not work."""
     options = ("--conf", "spark.executor.memory=1g", "--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1")
@@ -219,6 +222,7 @@ def test_spark_submit_measures_it_too(jobs_here: list[Any], cluster: str, trace:
     assert jobs_elsewhere(submit, {}, commands(trace, tmp_path)) == jobs_here
 
 
+@slow
 def test_spark_connect_measures_it_too(jobs_here: list[Any], server: str, trace: Path, tmp_path: Path) -> None:
     """A job that reaches into Java, for a checkpoint or for the number of cores, would fail for who works through Spark Connect."""
     assert jobs_elsewhere([sys.executable], {"remote": server}, commands(trace, tmp_path)) == jobs_here
