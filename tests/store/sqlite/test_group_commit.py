@@ -114,6 +114,14 @@ async def test_closing_answers_what_was_submitted(file: Path, opened: Any, locke
             await store.publish(grant, 21, [Entry(b"x")])
 
 
+async def test_a_store_that_everybody_closed_is_one_file(file: Path, opened: Any) -> None:
+    """Who copies the file of a program that has ended would lose what is still in the log beside it."""
+    for _ in range(50):
+        async with opened(file) as store:
+            await store.put("k", b"v", record.revision if (record := await store.get("k")) else 0)
+        assert sorted(file.parent.glob("a.db*")) == [file]
+
+
 async def test_relaxed_receipts_say_so(file: Path, opened: Any) -> None:
     """The faster and weaker acknowledgement would look like the other one."""
     async with opened(file) as store:

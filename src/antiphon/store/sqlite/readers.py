@@ -44,6 +44,7 @@ class Readers:
         self._looks: SimpleQueue[tuple[Look[Any], asyncio.Future[Any]] | None] = SimpleQueue()
         self._waiting = 0
         self._is_closed = False
+        self._leaving = threading.Lock()
         self._threads = [
             threading.Thread(target=self._run, args=(connection,), name=f"reader of {address.url}", daemon=True)
             for connection in connections
@@ -102,4 +103,6 @@ class Readers:
                 except RuntimeError:  # the loop is closed: nobody waits for the answer
                     return
         finally:
-            connection.close()
+            # One after the other: two that leave at once each take the other for somebody who stays, and neither writes the log back.
+            with self._leaving:
+                connection.close()
