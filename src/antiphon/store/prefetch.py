@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from antiphon.errors import StoreUnreachable
@@ -32,7 +32,7 @@ _WAIT_S = 1.0
 _FIRST = 64
 """Values asked for while it is not known how large they are."""
 _TRACES = 1_024
-_DATA = itemgetter(Value._fields.index("data"))
+_DATA = attrgetter("data")
 
 
 class Trace(NamedTuple):

@@ -33,8 +33,9 @@ class Entry(NamedTuple):
     key: str = ""
 
 
-class Value(NamedTuple):
-    """One value as it is read. `data` is bytes below the facade and of the topic's type above it."""
+class Value(Struct, frozen=True, gc=False):
+    """One value as it is read. `data` is bytes below the facade and of the topic's type above it. Values come by the thousand, so Python's
+    collector is not told of them: it would look at each again and again."""
 
     seq: int
     time: Moment

@@ -155,8 +155,8 @@ class Subscription:
         wanted, marks = self._continuation.wanted, self._continuation.marks
         first = items[0]
         # Numbers and times do not fall: what holds for the first holds for all, unless something is marked beyond it.
-        unmarked = not marks.highs or marks.highs[-1] < first[0]
-        if unmarked and isinstance(first, Value) and first.seq > wanted.position and now <= first.time + wanted.lease:
+        reached = max(wanted.position, marks.highs[-1]) if marks.highs else wanted.position
+        if isinstance(first, Value) and first.seq > reached and now <= first.time + wanted.lease:
             return items
         due: list[Item] = []
         for item in items:

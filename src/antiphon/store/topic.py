@@ -15,7 +15,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.errors import InvalidName, InvalidOption, TimedOut, TooLarge, UnknownTopic
 from antiphon.model.payload import PayloadCodec
@@ -253,7 +253,7 @@ class Topic:
         return await self._reach.insist(lambda: self._reach.backend.info(self.name), timeout)
 
     def _decoded(self, value: Value) -> Value:
-        return value if self._codec is None else value._replace(data=self._codec.decode(value.data))
+        return value if self._codec is None else structs.replace(value, data=self._codec.decode(value.data))
 
     def __repr__(self) -> str:
         return f"<topic {self.name} on {self._reach.url}>"

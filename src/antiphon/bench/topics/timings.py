@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from antiphon.errors import UsageError
 from antiphon.runtime.node import Node
-from antiphon.store import open_store
+from antiphon.store import Value, open_store
 
 OPERATIONS = ("join", "leave", "write", "read", "delete")
 
@@ -46,10 +46,10 @@ async def timings(url: str, iterations: int, told: Callable[[], None]) -> dict[s
             begun = time.perf_counter()
             item = await reader.read(timeout=30.0)
             note("read", begun)
-            if item[0] != number + 1:
+            if not isinstance(item, Value) or item.seq != number + 1:
                 raise UsageError(f"read {item} instead of value {number + 1}: {url} is used by somebody else at the same time")
             begun = time.perf_counter()
-            await reader.done(item[0], state=b"%d" % number)
+            await reader.done(item.seq, state=b"%d" % number)
             note("delete", begun)
             told()
         await reader.unsubscribe()

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.errors import InvalidOption, TooLarge, UsageError
 from antiphon.model.payload import BadPayload
@@ -104,7 +104,7 @@ class Deciding:
             )
             function = agent.gap
         elif agent.codec is not None:
-            given = item._replace(data=agent.codec.decode(item.data))
+            given = structs.replace(item, data=agent.codec.decode(item.data))
         if function is None:
             return self._state, []
         if isinstance(given, Value) and isinstance(given.data, BadPayload):

@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
+from msgspec import structs
+
 from antiphon.errors import UnknownTopic
 from antiphon.store.jetstream.codec import Floor, Holder, Pen, floor_of, holder_of, label_of, pen_of, value_of
 from antiphon.store.jetstream.connection import Connection
@@ -160,7 +162,7 @@ class TopicStream(Stream):
             middle = (low + high) // 2
             if middle not in seen:
                 stored = await self.next(subject, middle)
-                seen[middle] = value_of(stored)._replace(data=b"") if stored else None
+                seen[middle] = structs.replace(value_of(stored), data=b"") if stored else None
             value = seen[middle]
             if value is None or behind(value):
                 high = middle
