@@ -146,3 +146,21 @@ def test_repairs_buffers_and_views_are_summed_up(spark: SparkSession) -> None:
     [view] = found.views.collect()
     assert (view.size, view.installed, view.spread_ns, view.caught_up_ns, view.stable_ns, view.unstable) == (2, 2, 40, 30, 50, 1)
     assert found.by_order().count() == 0, "nothing was delivered"
+
+
+def test_what_a_simulator_calls_time_is_not_summed_up_with_what_a_machine_does(spark: SparkSession) -> None:
+    """A hundred simulated groups and a real one of the same order would have one median, which is true of none of them."""
+    _, simulated = run_recorded(Case(seed=9, order="total", messages=20, faults=()))
+    trace = Trace()
+    open_at(trace, "ana", "here", at=0, wall=0)
+    trace.add("ana", "group", 1, note='{"name": "g", "order": "total"}')
+    trace.add("ana", "send", 10, first=1, last=2)
+    open_at(trace, "ben", "here", at=0, wall=0)
+    for number, at in ((1, 10**9), (2, 7 * 10**9)):
+        trace.add("ben", "receive", at, sender="ana", first=number, last=number)
+        trace.add("ben", "deliver", at + 5, sender="ana", first=number, last=number)
+    found = delays(Tables.of_rows(spark, [*trace.rows, *simulated]))
+    by_world = {row.world: row for row in found.by_order().where("measure = 'hold_back'").collect()}
+    assert {world: row.order for world, row in by_world.items()} == {"real": "total", "simulated": "total"}
+    assert (by_world["real"].deliveries, by_world["real"].max_ns) == (2, 5)
+    assert {(row.run, row.world) for row in found.by_time().collect()} == {("r", "real"), (simulated[0].run, "simulated")}

@@ -17,6 +17,7 @@ from antiphon.spark.delays import Delays
 from antiphon.spark.report.figures import cell, duration, share
 from antiphon.spark.report.findings import Findings
 from antiphon.spark.report.page import page
+from antiphon.spark.report.pictures import _nearly_all, over_time
 from antiphon.spark.report.sections import columns, table
 from antiphon.spark.threads import Threads
 
@@ -33,6 +34,7 @@ def verdicts(violations: int = 0) -> Verdicts:
 def findings(**more: object) -> Findings:
     """Something of everything."""
     delayed = {"run": "r", "group": f"{EVIL}#1", "member": "ana#2", "order": "fifo", "deliveries": 40, "above_zero": 0.25, **TIMES}
+    delayed |= {"world": "real"}
     tree = {"run": "r", "group": "g#1", "sender": "ana#2", "seqno": 1, "size": 3, "depth": 2, "participants": 2, "answers": 1}
     swept = {"order": "fifo", "multicast": "reliable", "rate": 10.0, "seeds": 3, "held_share": 0.2, "frames_per_delivery": 1.5, "broken": 0}
     filled: dict[str, object] = {
@@ -43,7 +45,9 @@ def findings(**more: object) -> Findings:
         "by_group": [delayed],
         "by_member": [delayed] * 30,
         "by_time": [{**delayed, "bucket": bucket, "since_s": float(bucket)} for bucket in (0, 1, 4)],
-        "shape": [{"order": "fifo", "measure": measure, "bin": 640, "amount": 4} for measure in ("end_to_end", "hold_back")],
+        "shape": [
+            {"world": "real", "order": "fifo", "measure": measure, "bin": 640, "amount": 4} for measure in ("end_to_end", "hold_back")
+        ],
         "rates": [
             dict.fromkeys(("received", "sent", "delivered", "resent", "duplicates", "asked"), 5) | {"run": "r", "group": "g", "members": 2}
         ],
@@ -117,7 +121,44 @@ def test_what_was_not_found_is_not_told() -> None:
     """An empty table or a picture of nothing would stand where a job had nothing to say, or the page would not be made at all."""
     text = page(Findings(source="traces", shortened=["by_member"]))
     assert Outline(text).headings == ["What is this made from?"]
-    assert "Only the first rows of by_member" in text
+    assert "only the first rows are on this page: the members that waited longest" in text
+
+
+def test_simulated_and_real_groups_are_never_in_one_figure() -> None:
+    """A real group in which somebody was killed would make an order look slow, or a thousand quick simulations would hide that it was."""
+    real = findings()
+    quick = {"world": "simulated", "p50_ns": 2e3, "p99_ns": 3e3}
+    simulated = [{**row, **quick, "run": f"seed-{seed}"} for row in real.by_group for seed in range(9)]
+    both = findings(
+        runs=[{**run, "world": "real"} for run in real.runs]
+        + [{**real.runs[0], "run": row["run"], "world": "simulated"} for row in simulated],
+        by_order=[*real.by_order, *({**row, **quick} for row in real.by_order)],
+        by_group=[*real.by_group, *simulated],
+        shape=[*real.shape, *({**row, "world": "simulated"} for row in real.shape)],
+    )
+    alone, text = page(real), page(both, about="One was killed & noticed.")
+    assert "<b>1 ms</b><span>median</span>" in alone
+    assert "Real groups" not in alone
+    assert "<b>1 ms</b><span>median, real</span>" in text
+    assert "<b>2 µs</b><span>median, simulated</span>" in text
+    assert "10 runs (9 simulated, 1 real)" in text
+    assert text.index("Simulated groups") < text.index("Real groups")
+    # Each has its own curves; of nine runs there is a mark for each group, and one is followed as time goes on.
+    assert Outline(text).tags.count("svg") == Outline(alone).tags.count("svg") + 2
+    assert "<p>One was killed &amp; noticed.</p>" in text
+    assert "on this page comes from the traces alone" in alone
+    assert "on this page comes from the traces alone" not in text
+
+
+def test_stragglers_do_not_make_an_axis_long_and_empty() -> None:
+    """What happened in the first seconds would be too small to see because one message came after an hour."""
+    busy = [{**findings().by_time[0], "bucket": second, "since_s": float(second)} for second in range(5)]
+    late = [*busy, {**busy[0], "bucket": 3600, "since_s": 3600.0, "deliveries": 1}]
+    ends = [_nearly_all(rows) for rows in (busy, late)]
+    assert ends == [4.0, 4.0]
+    assert over_time(busy) != ""
+    assert over_time(late) != over_time(busy), "that something came later is said"
+    assert over_time(busy[:2]) == "", "two points are no course"
 
 
 def test_figures_are_written_as_people_read_them() -> None:
@@ -178,7 +219,7 @@ def test_the_other_commands_show_the_tables_of_their_jobs(
         by_member = by_order
 
     tables = {name: frame(*getattr(canned, name)) for name in ("rates", "occupancy", "views", "clocks")}
-    measured = Measured(bins=tree, groups=tree, bucket_s=1.0, **tables)
+    measured = Measured(bins=tree, groups=tree, worlds=tree, bucket_s=1.0, **tables)
     monkeypatch.setattr("antiphon.spark.delays.delays", lambda tables, bucket_s: measured)
     assert main(["pipeline", "delays", str(tmp_path / "traces"), "--by", "member"]) == 0
     shown = capsys.readouterr().out

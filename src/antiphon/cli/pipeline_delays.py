@@ -76,7 +76,9 @@ def delays(
         terminal.print_json({"bucket_s": found.bucket_s, **{name: some for name, (some, _) in rows.items()}, "shortened": more})
         return
     show = terminal.out.print
-    show(figures.table(f"How long, by {by}", {**_KEYS[by], **_MEASURED}, rows[f"by_{by}"][0]))
+    asked_for = rows[f"by_{by}"][0]
+    worlds = {"world": "world"} if len({row["world"] for row in asked_for}) > 1 else {}
+    show(figures.table(f"How long, by {by}", {**worlds, **_KEYS[by], **_MEASURED}, asked_for))
     show(figures.table("Frames and messages", {key: key for key in ("group", "member", *_COUNTS)}, rows["rates"][0]))
     if rows["occupancy"][0]:
         headings = {"group": "group", "place": "where", "samples": "samples", "mean": "mean", "p99": "p99", "most": "most", "most_at": "at"}

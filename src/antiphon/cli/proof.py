@@ -34,8 +34,8 @@ def directory(out: Path) -> Path | None:
     return traces
 
 
-def prove(traces: Path | None, out: Path) -> Proof:
-    """Audits what was recorded and writes the page."""
+def prove(traces: Path | None, out: Path, about: str = "") -> Proof:
+    """Audits what was recorded and writes the page, which says `about` these groups what no trace can."""
     if traces is None or find_spec("pyspark") is None:
         return Proof("Nobody looked: the pipeline needs Spark and pyarrow, pip install 'antiphon[spark,trace]'.")
     from antiphon.spark.report.findings import gather
@@ -51,7 +51,8 @@ def prove(traces: Path | None, out: Path) -> Proof:
     assert verdicts is not None, "whatever was recorded is audited"
     written: Path | None = out / PAGE
     try:
-        (out / PAGE).write_text(page(found, "What the demo's groups did", [f"antiphon pipeline report {traces}"]), encoding="utf-8")
+        text = page(found, "What the demo's groups did", [f"antiphon pipeline report {traces}"], about)
+        (out / PAGE).write_text(text, encoding="utf-8")
     except UsageError as missing:
         terminal.err.print(f"The audit has no page: {missing}", style="dim", markup=False, soft_wrap=True)
         written = None

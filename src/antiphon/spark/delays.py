@@ -16,6 +16,8 @@ is: it is counted in `rates` and left out here.
 
     bins (run, group, member, bucket, measure, bin) → by_group, by_order, by_member, by_time: deliveries, mean, p50, p90, p99, p99.9, max
 
+A simulation's time is virtual and a machine's is not, so the two are never in one figure: each has its `world`, `simulated` or `real`.
+
 Percentiles come from one histogram (`spark.histogram`: at most 1.1 % off, ranks exact), so every question after the first is cheap.
 Cost: two joins (`spark.passages`) and one aggregation; one group with nearly all traffic is as good as many.
 """
@@ -25,19 +27,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from antiphon.spark.clocks import clocks, hosts_of, steadied
 from antiphon.spark.forest import settled
 from antiphon.spark.histogram import histogram, percentiles
-from antiphon.spark.occurrences import groups_of, occupancy, rates, views
+from antiphon.spark.occurrences import REAL, groups_of, occupancy, rates, views, worlds_of
 from antiphon.spark.passages import ordinary, passages
 from antiphon.spark.tables import Tables
 
 MEASURES = ("end_to_end", "travel", "hold_back")
 BUCKETS = 60
-"""Without a width, a run is cut into about so many pieces of time."""
+"""Without a width, the time in which all but the last hundredth was delivered is cut into about so many pieces."""
 _SECOND = 1_000_000_000
 
 
@@ -47,6 +49,7 @@ class Delays:
 
     bins: DataFrame
     groups: DataFrame
+    worlds: DataFrame
     rates: DataFrame
     occupancy: DataFrame
     views: DataFrame
@@ -54,27 +57,31 @@ class Delays:
     bucket_s: float
 
     def by_group(self) -> DataFrame:
-        found = percentiles(self.bins, ["run", "group", "measure"])
-        return found.join(self.groups, ["run", "group"], "left").orderBy("run", "group", "measure")
+        return percentiles(self.bins, ["run", "group", "measure"]).transform(self._described).orderBy("run", "group", "measure")
 
     def by_order(self) -> DataFrame:
-        return percentiles(self._with_order(), ["order", "measure"]).orderBy("order", "measure")
+        keys = ["world", "order", "measure"]
+        return percentiles(self._described(self.bins), keys).orderBy(*keys)
 
     def by_member(self) -> DataFrame:
-        found = percentiles(self.bins, ["run", "group", "member", "measure"])
-        return found.join(self.groups, ["run", "group"], "left").orderBy("run", "group", "member", "measure")
+        keys = ["run", "group", "member", "measure"]
+        return percentiles(self.bins, keys).transform(self._described).orderBy(*keys)
 
     def by_time(self) -> DataFrame:
         """`since_s`: seconds since the run began."""
-        found = percentiles(self._with_order(), ["run", "order", "bucket", "measure"])
-        return found.withColumn("since_s", F.col("bucket") * self.bucket_s).orderBy("run", "order", "bucket", "measure")
+        keys = ["world", "run", "order", "bucket", "measure"]
+        found = percentiles(self._described(self.bins), keys)
+        return found.withColumn("since_s", F.col("bucket") * self.bucket_s).orderBy(*keys)
 
     def shape(self) -> DataFrame:
-        """(order, measure, bin, amount): for pictures."""
-        return self._with_order().groupBy("order", "measure", "bin").agg(F.sum("amount").alias("amount")).orderBy("order", "measure", "bin")
+        """(world, order, measure, bin, amount): for pictures."""
+        keys = ["world", "order", "measure", "bin"]
+        return self._described(self.bins).groupBy(*keys).agg(F.sum("amount").alias("amount")).orderBy(*keys)
 
-    def _with_order(self) -> DataFrame:
-        return self.bins.join(self.groups, ["run", "group"], "left").withColumn("order", F.coalesce("order", F.lit("unknown")))
+    def _described(self, found: DataFrame) -> DataFrame:
+        """With what is known of the group and of the run."""
+        known = {"order": F.coalesce("order", F.lit("unknown")), "world": F.coalesce("world", F.lit(REAL))}
+        return found.join(self.groups, ["run", "group"], "left").join(F.broadcast(self.worlds), "run", "left").withColumns(known)
 
 
 def delays(tables: Tables, bucket_s: float | None = None) -> Delays:
@@ -88,12 +95,13 @@ def delays(tables: Tables, bucket_s: float | None = None) -> Delays:
         passed = settled(passed)  # it is looked at twice: once for the clocks, once with what they say
         differences = settled(passed.transform(clocks))
         passed = passed.transform(_corrected, differences)
-    width = bucket_s or _usual_bucket(tables.writers)
     begins = events.where(F.col("kind") == "open").groupBy("run").agg(F.min("time_ns").alias("began_ns"))
-    since = F.greatest(F.col("delivered_ns") - F.col("began_ns"), F.lit(0))
-    measured = passed.join(F.broadcast(begins), "run").withColumn("bucket", F.floor(since / (width * _SECOND))).transform(_measures)
+    width = bucket_s or _usual_bucket(events, begins)
+    bucket = F.floor(_since("delivered_ns") / (width * _SECOND))
+    measured = passed.join(F.broadcast(begins), "run").withColumn("bucket", bucket).transform(_measures)
     bins = settled(histogram(measured, ["run", "group", "member", "bucket", "measure"]))
-    return Delays(bins, events.transform(groups_of), rates(events), occupancy(events), views(events), differences, width)
+    described = events.transform(groups_of), events.transform(worlds_of)
+    return Delays(bins, *described, rates(events), occupancy(events), views(events), differences, width)
 
 
 def _corrected(passed: DataFrame, differences: DataFrame) -> DataFrame:
@@ -113,9 +121,16 @@ def _measures(passed: DataFrame) -> DataFrame:
     )
 
 
-def _usual_bucket(writers: DataFrame) -> float:
-    """About a sixtieth of the longest writer's time: 1, 2 or 5 times a power of ten seconds."""
-    longest = writers.agg(F.max(F.col("last_at") - F.col("first_at"))).first()
-    wanted = max((longest[0] if longest else None) or 0, 1) / _SECOND / BUCKETS
+def _since(time_ns: str) -> Column:
+    """Nanoseconds since the run began."""
+    return F.greatest(F.col(time_ns) - F.col("began_ns"), F.lit(0))
+
+
+def _usual_bucket(events: DataFrame, begins: DataFrame) -> float:
+    """1, 2 or 5 times a power of ten seconds. Not by how long a run lasted: members stay long after the last message, and all that was
+    delivered would be in the first few pieces."""
+    deliveries = events.where(F.col("kind") == "deliver").join(F.broadcast(begins), "run")
+    found = deliveries.agg(F.percentile_approx(_since("time_ns"), 0.99, 1_000)).first()
+    wanted = max((found[0] if found else None) or 0, 1) / _SECOND / BUCKETS
     power = 10.0 ** math.floor(math.log10(wanted))
     return next((factor * power for factor in (1, 2, 5) if factor * power >= wanted), 10 * power)

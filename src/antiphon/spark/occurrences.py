@@ -13,6 +13,15 @@ from pyspark.sql import functions as F
 _QUIET_DROPS = ("duplicate", "own_frame")
 """Dropped because that is right: a member hears itself, and what was repaired may come twice."""
 
+SIMULATED, REAL = "simulated", "real"
+
+
+def worlds_of(events: DataFrame) -> DataFrame:
+    """(run, world): whether what the writers of a run call time went by in a simulator or in the world."""
+    virtual = F.get_json_object("note", "$.clock") == "virtual"
+    world = F.when(F.coalesce(F.max(virtual), F.lit(False)), SIMULATED).otherwise(REAL)
+    return events.where((F.col("kind") == "open") & (F.col("index") == 0)).groupBy("run").agg(world.alias("world"))
+
 
 def groups_of(events: DataFrame) -> DataFrame:
     """(run, group, name, order, multicast, delivery), from what the members say when they come."""

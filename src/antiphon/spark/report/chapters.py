@@ -8,6 +8,7 @@ from typing import TypeAlias
 from antiphon.model.ids import name_of
 from antiphon.sim.plots import COLOURS
 from antiphon.spark.histogram import ERROR
+from antiphon.spark.occurrences import REAL, SIMULATED
 from antiphon.spark.report import pictures
 from antiphon.spark.report.figures import share
 from antiphon.spark.report.findings import Findings, Row
@@ -16,6 +17,22 @@ from antiphon.spark.report.sections import columns, more, picture, table
 Chapter: TypeAlias = tuple[str, str] | None
 VIOLATIONS_TOLD = 50
 _MEASURES = {"end_to_end": "end to end", "travel": "on the way", "hold_back": "held back"}
+_WORLDS = {
+    SIMULATED: "<h3>Simulated groups</h3><p>Their time is virtual: what they took comes from the network and the faults that were chosen "
+    "for them, and is the same on every machine.</p>",
+    REAL: "<h3>Real groups</h3><p>By the clocks of the machines that they ran on. What failed meanwhile, and how much was sent at once, is "
+    "part of what they took.</p>",
+}
+
+_SHORTENED = {
+    "by_group": "the largest groups",
+    "by_member": "the members that waited longest",
+    "by_time": "delays as time went on",
+    "largest": "the largest trees",
+    "occupancy": "messages that wait",
+    "rates": "what it cost",
+    "views": "changes of view",
+}
 
 
 def promises(found: Findings) -> Chapter:
@@ -48,27 +65,38 @@ def promises(found: Findings) -> Chapter:
 def delays(found: Findings) -> Chapter:
     if not found.by_order:
         return None
-    places = {order: place for place, order in enumerate(COLOURS)}
-    ranked = sorted(found.by_order, key=lambda row: (places.get(row["order"], len(places)), list(_MEASURES).index(row["measure"])))
-    rows: list[Row] = [{**row, "measure": _MEASURES[row["measure"]], "some": share(row["above_zero"])} for row in ranked]
+    worlds = found.worlds()
     measured = "p50_ns: p50, p99_ns: p99, max_ns: max"
-    shown = "order, measure, deliveries, some: above 0, mean_ns: mean, p50_ns: p50, p90_ns: p90, p99_ns: p99, p999_ns: p99.9, max_ns: max"
     clocks = "source: from, destination: to, messages, quickest_ns: quickest, ahead_ns: clock ahead by, error_ns: give or take"
     return "How long did messages take?", (
         "<p><em>End to end</em> is from one application to the other. A part of it is spent <em>on the way</em>, repairs included; for the "
         "rest the message was there and was <em>held back</em> for the sake of the order. Percentiles are at most "
         f"{100 * ERROR:.1f} % off.</p>"
-        + table(columns(shown), rows, limit=len(rows))
-        + picture(pictures.distribution(found.shape))
-        + picture(pictures.over_time(found.by_time))
-        + more("The largest groups, end to end", columns(f"run, group, order, deliveries, {measured}"), found.by_group)
-        + more("The members that waited longest, end to end", columns(f"run, group, member, deliveries, {measured}"), found.by_member)
+        + "".join((_WORLDS[world] if len(worlds) > 1 else "") + _delays_in(found, world) for world in worlds)
+        + more("The largest groups, end to end", columns(f"run, world, group, order, deliveries, {measured}"), found.by_group)
+        + more(
+            "The members that waited longest, end to end", columns(f"run, world, group, member, deliveries, {measured}"), found.by_member
+        )
         + (
             "<p>Between machines a delay is as good as their clocks; it is corrected by what messages in both directions show.</p>"
             + table(columns(clocks), found.clocks)
             if found.clocks
             else ""
         )
+    )
+
+
+def _delays_in(found: Findings, world: str) -> str:
+    places = {order: place for place, order in enumerate(COLOURS)}
+    here = [row for row in found.by_order if row["world"] == world]
+    ranked = sorted(here, key=lambda row: (places.get(row["order"], len(places)), list(_MEASURES).index(row["measure"])))
+    rows: list[Row] = [{**row, "measure": _MEASURES[row["measure"]], "some": share(row["above_zero"])} for row in ranked]
+    shown = "order, measure, deliveries, some: above 0, mean_ns: mean, p50_ns: p50, p90_ns: p90, p99_ns: p99, p999_ns: p99.9, max_ns: max"
+    return (
+        table(columns(shown), rows, limit=len(rows))
+        + picture(pictures.distribution([row for row in found.shape if row["world"] == world]))
+        + picture(pictures.groups([row for row in found.by_group if row["world"] == world]))
+        + picture(pictures.over_time([row for row in found.by_time if row["world"] == world]))
     )
 
 
@@ -83,7 +111,7 @@ def cost(found: Findings) -> Chapter:
         for row in found.rates
     ]
     shown = (
-        "run, group, members, sent, delivered, recovered: caught up, lost: told lost, asked: asked for, "
+        "run, group, members: recorded by, sent, delivered, recovered: caught up, lost: told lost, asked: asked for, "
         "resent_told: sent again, duplicates_told: came twice, dropped"
     )
     return "What did it cost?", (
@@ -157,13 +185,14 @@ def sweep(found: Findings) -> Chapter:
 
 
 def traces(found: Findings) -> Chapter:
-    shown = "run, writers: nodes, rows, span_ns: lasted, crashed, cut_off: cut off or running, clock_jumps: clock jumps"
+    shown = "run, world, writers: nodes, rows, span_ns: lasted, crashed, cut_off: cut off or running, clock_jumps: clock jumps"
     aside = (
         table(columns("reason, times, amount: rows or bytes"), found.aside)
         if found.aside
         else "<p>Every file and every row could be used.</p>"
     )
-    shortened = f'<p class="note">Only the first rows of {escape(", ".join(sorted(found.shortened)))} are on this page.</p>'
+    cut = ", ".join(_SHORTENED.get(name, name) for name in sorted(found.shortened))
+    shortened = f'<p class="note">Of some tables only the first rows are on this page: {escape(cut)}.</p>'
     return "What is this made from?", (
         "<p>From the rows of the runs below. What could not be used was set aside, and nothing was judged by its absence.</p>"
         + table(columns(shown), found.runs)

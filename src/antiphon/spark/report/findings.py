@@ -6,6 +6,7 @@ its tables empty, and the page leaves its section out.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
@@ -23,6 +24,8 @@ ROWS = 200
 """Of tables that a reader looks through."""
 POINTS = 20_000
 """Of tables that become a picture."""
+RUNS_APART = 4
+"""So many runs of one world are followed as time goes on; of more, a picture could not tell them apart."""
 
 Row: TypeAlias = dict[str, Any]
 Told: TypeAlias = "Callable[[str], None]"
@@ -57,6 +60,10 @@ class Findings(Struct, kw_only=True):
     shortened: list[str] = []
     """Tables of which only the first rows are here."""
 
+    def worlds(self) -> list[str]:
+        """Where deliveries were measured: simulated, real, or both."""
+        return sorted({row["world"] for row in self.by_order}, reverse=True)
+
     def take(self, name: str, table: DataFrame, limit: int = ROWS) -> None:
         """Fills the list of that name with the table's first rows."""
         rows = [row.asDict(recursive=True) for row in table.limit(limit + 1).collect()]
@@ -89,6 +96,8 @@ def gather(tables: Tables, source: str, sweep: DataFrame | None = None, told: To
 def _take_traces(found: Findings, tables: Tables) -> None:
     from pyspark.sql import functions as F
 
+    from antiphon.spark.occurrences import worlds_of
+
     open_ended = ~F.col("closed") & ~F.col("crashed")
     runs = tables.writers.groupBy("run").agg(
         F.count(F.lit(1)).alias("writers"),
@@ -98,7 +107,7 @@ def _take_traces(found: Findings, tables: Tables) -> None:
         F.count(F.when(open_ended, 1)).alias("cut_off"),
         F.sum("clock_jumps").alias("clock_jumps"),
     )
-    found.take("runs", runs.orderBy(F.desc("rows"), "run"))
+    found.take("runs", runs.join(tables.events.transform(worlds_of), "run", "left").orderBy(F.desc("rows"), "run"))
     found.take(
         "aside", tables.aside.groupBy("reason").agg(F.count(F.lit(1)).alias("times"), F.sum("amount").alias("amount")).orderBy("reason")
     )
@@ -114,7 +123,9 @@ def _take_delays(found: Findings, tables: Tables) -> None:
     found.take("by_order", measured.by_order())
     found.take("by_group", measured.by_group().where(end_to_end).orderBy(F.desc("deliveries"), "run", "group"))
     found.take("by_member", measured.by_member().where(end_to_end).orderBy(F.desc("p99_ns"), "run", "group", "member"))
-    found.take("by_time", measured.by_time().where(end_to_end), POINTS)
+    runs_in = Counter(run["world"] for run in found.runs)
+    followed = [run["run"] for run in found.runs if runs_in[run["world"]] <= RUNS_APART]
+    found.take("by_time", measured.by_time().where(end_to_end & F.col("run").isin(followed)), POINTS)
     found.take("shape", measured.shape(), POINTS)
     counted = ("sent", "received", "delivered", "recovered", "orphaned", "lost", "duplicates", "dropped", "asked", "resent")
     by_group = measured.rates.groupBy("run", "group").agg(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
@@ -15,8 +16,8 @@ from antiphon.spark.report.sections import section
 from antiphon.spark.report.style import style
 
 
-def page(found: Findings, title: str = "", commands: Sequence[str] = ()) -> str:
-    """The whole page. `commands` are those that make it again."""
+def page(found: Findings, title: str = "", commands: Sequence[str] = (), about: str = "") -> str:
+    """The whole page. `commands` are those that make it again; `about` is what no trace can say: what these groups were made to do."""
     told = [chapter for chapter in (write(found) for write in CHAPTERS) if chapter is not None]
     numbered = "".join(section(number, heading, body) for number, (heading, body) in enumerate(told, 1))
     again = f"<pre>{escape(chr(10).join(commands))}</pre>" if commands else ""
@@ -34,16 +35,24 @@ def page(found: Findings, title: str = "", commands: Sequence[str] = ()) -> str:
 <p>{_subtitle(found)}</p>
 </header>
 {_headline(found)}
+{f"<p>{escape(about)}</p>" if about else ""}
 {numbered}
-<footer>Written by Antiphon, <code>antiphon pipeline report</code>. Everything on this page comes from the traces alone.{again}</footer>
+<footer>Written by Antiphon, <code>antiphon pipeline report</code>. {_origin(about)}{again}</footer>
 </main></body></html>
 """
+
+
+def _origin(about: str) -> str:
+    return f"Everything {'after the first paragraph' if about else 'on this page'} comes from the traces alone."
 
 
 def _subtitle(found: Findings) -> str:
     writers = sum(run["writers"] for run in found.runs)
     rows = sum(run["rows"] for run in found.runs)
     runs = several(len(found.runs), "run", "runs") if "runs" not in found.shortened else f"more than {len(found.runs):,} runs"
+    runs_in = Counter(run.get("world") for run in found.runs)
+    if len(runs_in) > 1 and "runs" not in found.shortened:
+        runs += f" ({', '.join(f'{count:,} {world}' for world, count in runs_in.most_common())})"
     return f"{runs}, {several(writers, 'node', 'nodes')}, {rows:,} rows of trace, from <code>{escape(found.source)}</code>."
 
 
@@ -54,12 +63,16 @@ def _headline(found: Findings) -> str:
     if verdicts is not None:
         groups = len({(verdict.run, verdict.group) for verdict in verdicts.verdicts})
         boxes += [("deliveries", cell(verdicts.events)), ("groups", cell(groups))]
-    end_to_end = [row for row in found.by_order if row["measure"] == "end_to_end"]
-    if end_to_end:
-        quickest = min(row["p50_ns"] for row in end_to_end)
-        slowest = max(row["p50_ns"] for row in end_to_end)
-        median = duration(slowest) if duration(quickest) == duration(slowest) else f"{duration(quickest)} … {duration(slowest)}"
-        boxes += [("median, end to end", median), ("worst 99 %", duration(max(row["p99_ns"] for row in end_to_end)))]
+    worlds = found.worlds()
+    for world in worlds:
+        rows = [row for row in found.by_order if (row["measure"], row["world"]) == ("end_to_end", world)]
+        where = f", {world}" if len(worlds) > 1 else ""
+        quickest, slowest = (duration(choose(row["p50_ns"] for row in rows)) for choose in (min, max))
+        several_orders = quickest != slowest
+        boxes += [
+            (f"median{' by order' if several_orders else ''}{where}", f"{quickest} … {slowest}" if several_orders else slowest),
+            (f"99 % within{where}", duration(max(row["p99_ns"] for row in rows))),
+        ]
     figures = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in boxes)
     verdict = ""
     if verdicts is not None:

@@ -1,57 +1,25 @@
-"""The report's pictures, as `<svg>` elements that fit the page in light and in dark.
-
-What is ink on paper (text, axes, grid) takes its colour from the page; what stands for an order has the colour and the marker that it has
-in every picture of Antiphon, told apart with any colour vision. The bytes depend on the figures and the version of matplotlib alone: no
-date, no random ids, text as outlines, nothing fetched from anywhere. A picture for which there is no data is the empty string.
+"""The report's pictures, as `<svg>` elements that fit the page in light and in dark. A picture for which there is no data is the empty
+string.
 """
 
 from __future__ import annotations
 
-import io
 import math
-import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from antiphon.errors import UsageError
-from antiphon.sim.plots import COLOURS, MARKERS
 from antiphon.spark.histogram import middle
+from antiphon.spark.report.canvas import ACCENT, count_scale, in_order, legend, look, svg, time_ticks
 from antiphon.spark.report.findings import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_INK, _QUIET, _GRID = "#010203", "#040506", "#070809"
-"""Stand-ins, replaced by the page's own colours."""
-_PAGE_COLOURS = {_INK: "currentColor", _QUIET: "var(--soft)", _GRID: "var(--rule)"}
-_OTHER = ("#CC79A7", "P")
-_STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "antiphon",
-    "svg.fonttype": "path",
-    "font.family": "DejaVu Sans",
-    "font.size": 9.5,
-    "axes.edgecolor": _QUIET,
-    "axes.labelcolor": _QUIET,
-    "axes.labelsize": 9,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlecolor": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "text.color": _INK,
-    "xtick.color": _QUIET,
-    "ytick.color": _QUIET,
-    "axes.grid": True,
-    "grid.color": _GRID,
-    "grid.linewidth": 0.7,
-    "axes.axisbelow": True,
-    "legend.frameon": False,
-    "lines.linewidth": 2.0,
-}
-_LINES_LIMIT = 4
-"""Runs that one picture tells apart: the largest."""
+_LATE = 0.01
+"""This share of the deliveries may come after the end of an axis of time: stragglers would make it long and empty."""
+_PERCENTILES = (("p50_ns", "Half within"), ("p99_ns", "99 % within"))
+_GOLDEN = 0.618034
 _STROKES = ("-", "--", ":", "-.")
 _MEASURES = (("end_to_end", "From end to end"), ("hold_back", "Held back by the order"))
 
@@ -66,10 +34,10 @@ def distribution(shape: Sequence[Row]) -> str:
 
     def paint(figure: Figure) -> None:
         panels = figure.subplots(1, 2, sharey=True)
-        figure.subplots_adjust(left=0.075, right=0.98, top=0.88, bottom=0.17, wspace=0.08)
+        figure.subplots_adjust(left=0.075, right=0.98, top=0.89, bottom=0.25, wspace=0.08)
         for axes, (measure, title) in zip(panels, _MEASURES, strict=True):
             axes.set_title(title)
-            for order in _in_order(found for kind, found in counts if kind == measure):
+            for order in in_order(found for kind, found in counts if kind == measure):
                 bins = counts[measure, order]
                 total, so_far = sum(bins.values()), 0
                 times, shares = [], []
@@ -78,48 +46,91 @@ def distribution(shape: Sequence[Row]) -> str:
                     times.append(max(middle(place), 1e3) / 1e6)
                     shares.append(100 * so_far / total)
                 # A step begins at nothing, so that a share that did not wait at all shows as a rise on the left.
-                axes.step([times[0], *times], [0, *shares], where="post", color=_look(order)[0], label=order)
+                axes.step([times[0], *times], [0, *shares], where="post", color=look(order)[0], label=order)
             axes.set_xscale("log")
-            _times(axes.xaxis)
+            time_ticks(axes.xaxis)
             axes.set_ylim(0, 101)
             axes.set_xlabel("at most so long (logarithmic; what took less than 1 µs is at 1 µs)")
         panels[0].set_ylabel("share of deliveries, %")
-        panels[1].legend(loc="lower right")
+        legend(figure, panels[0])
 
-    return _svg(paint, 10.4, 3.6)
+    return svg(paint, 10.4, 3.9)
+
+
+def groups(by_group: Sequence[Row]) -> str:
+    """The median and the 99th percentile of every group from end to end, by order: whether an order is slow, or one of its groups."""
+    if len(by_group) < 2:
+        return ""
+    orders = in_order(row["order"] for row in by_group)
+
+    def paint(figure: Figure) -> None:
+        panels = figure.subplots(1, 2, sharey=True)
+        figure.subplots_adjust(left=0.095, right=0.98, top=0.89, bottom=0.17, wspace=0.08)
+        for axes, (percentile, title) in zip(panels, _PERCENTILES, strict=True):
+            axes.set_title(f"{title}, group by group")
+            for place, order in enumerate(orders):
+                rows = [row for row in by_group if row["order"] == order]
+                colour, marker = look(order)
+                times = [max(row[percentile], 1e3) / 1e6 for row in rows]
+                # Groups that took as long lie above each other, at heights that are spread evenly and the same on every page.
+                heights = [place + 0.6 * ((number * _GOLDEN) % 1 - 0.5) for number in range(len(rows))]
+                axes.plot(times, heights, linestyle="none", marker=marker, markersize=5, alpha=0.7, markeredgewidth=0, color=colour)
+            axes.set_xscale("log")
+            time_ticks(axes.xaxis)
+            axes.set_xlabel("one mark is one group (logarithmic)")
+            axes.grid(axis="y", visible=False)
+        panels[0].set_yticks(range(len(orders)), orders)
+        panels[0].set_ylim(len(orders) - 0.5, -0.5)
+
+    return svg(paint, 10.4, 1.3 + 0.45 * max(len(orders), 3))
 
 
 def over_time(by_time: Sequence[Row]) -> str:
-    """Median and 99th percentile from end to end as the run went on, of the largest runs."""
+    """Median and 99th percentile from end to end as each run went on."""
     lines: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in by_time:
-        lines[row["run"], row["order"]].append(row)
-    largest = sorted(lines, key=lambda key: (-sum(row["deliveries"] for row in lines[key]), key))[:_LINES_LIMIT]
-    largest = [key for key in largest if len(lines[key]) > 1]
-    if not largest:
+        lines[row["order"], row["run"]].append(row)
+    if len({row["bucket"] for row in by_time}) < 3:
         return ""
+    end_s = max(_nearly_all(rows) for rows in lines.values())
+    drawn = [(order, run) for known in in_order(order for order, _ in lines) for order, run in sorted(lines) if order == known]
+    orders = [order for order, _ in drawn]
 
     def paint(figure: Figure) -> None:
-        axes = figure.subplots()
-        figure.subplots_adjust(left=0.075, right=0.98, top=0.9, bottom=0.3)
-        axes.set_title("As time went on: half of the deliveries took less than the line, 99 % less than the top of the band")
-        orders = [order for _, order in largest]
-        for place, (run, order) in enumerate(largest):
-            rows = _with_gaps(lines[run, order])
-            since = [row["since_s"] for row in rows]
-            low, high = ([row[name] / 1e6 if not row[name] < 1e3 else 1e-3 for row in rows] for name in ("p50_ns", "p99_ns"))
-            colour, _ = _look(order)
-            # Runs of one order have its colour; what tells them apart is the stroke, and their name.
-            stroke = _STROKES[orders[:place].count(order)]
-            axes.plot(since, low, color=colour, linestyle=stroke, label=order if orders.count(order) == 1 else f"{order} ({run})")
-            axes.fill_between(since, low, high, color=colour, alpha=0.22, linewidth=0)
-        axes.set_yscale("log")
-        _times(axes.yaxis)
-        axes.set_xlabel("seconds since the run began")
-        axes.set_xlim(left=0)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+        panels = figure.subplots(1, 2, sharey=True)
+        figure.subplots_adjust(left=0.075, right=0.98, top=0.89, bottom=0.25, wspace=0.08)
+        for axes, (percentile, title) in zip(panels, _PERCENTILES, strict=True):
+            axes.set_title(f"{title}, as time went on")
+            for place, (order, run) in enumerate(drawn):
+                rows = [row for row in _with_gaps(lines[order, run]) if row["since_s"] <= end_s]
+                # Runs of one order have its colour; what tells them apart is the stroke, and their name. A piece of time between two in
+                # which nothing was delivered is a dot.
+                axes.plot(
+                    [row["since_s"] for row in rows],
+                    [row[percentile] / 1e6 if not row[percentile] < 1e3 else 1e-3 for row in rows],
+                    color=look(order)[0],
+                    linestyle=_STROKES[orders[:place].count(order) % len(_STROKES)],
+                    marker=".",
+                    label=order if orders.count(order) == 1 else f"{order} ({run})",
+                )
+            axes.set_yscale("log")
+            time_ticks(axes.yaxis)
+            later = any(row["since_s"] > end_s for row in by_time)
+            axes.set_xlabel(f"seconds since the run began{f'; the last {100 * _LATE:g} % came later' if later else ''}")
+            axes.set_xlim(left=0)
+        legend(figure, panels[0])
 
-    return _svg(paint, 10.4, 3.9)
+    return svg(paint, 10.4, 3.9)
+
+
+def _nearly_all(rows: Sequence[Row]) -> float:
+    """When all but the latest had been delivered."""
+    left = (1 - _LATE) * sum(row["deliveries"] for row in rows)
+    for row in sorted(rows, key=lambda row: row["bucket"]):
+        left -= row["deliveries"]
+        if left <= 0:
+            break
+    return float(row["since_s"])
 
 
 def _with_gaps(rows: Sequence[Row]) -> list[Row]:
@@ -142,19 +153,19 @@ def conversations(sizes: Sequence[Row], depths: Sequence[Row]) -> str:
         figure.subplots_adjust(left=0.075, right=0.98, top=0.88, bottom=0.17, wspace=0.2)
         left.set_title("Trees by size")
         labels = [_range(row["size"]) for row in sizes]
-        left.bar(range(len(sizes)), [row["trees"] for row in sizes], color=COLOURS["semantic"], width=0.8)
+        left.bar(range(len(sizes)), [row["trees"] for row in sizes], color=ACCENT, width=0.8)
         left.set_xticks(range(len(sizes)), labels)
-        left.set_yscale("log")
+        count_scale(left)
         left.set_xlabel("messages in the tree")
         left.grid(axis="x", visible=False)
         right.set_title("Messages by depth")
-        right.step([row["depth"] for row in depths], [row["messages"] for row in depths], where="mid", color=COLOURS["semantic"])
-        right.set_yscale("log")
+        right.step([row["depth"] for row in depths], [row["messages"] for row in depths], where="mid", color=ACCENT)
+        count_scale(right)
         if depths[-1]["depth"] > 200:
             right.set_xscale("symlog", linthresh=10)
         right.set_xlabel("answers above the message")
 
-    return _svg(paint, 10.4, 3.2)
+    return svg(paint, 10.4, 3.2)
 
 
 def sweep(rows: Sequence[Row]) -> str:
@@ -166,19 +177,19 @@ def sweep(rows: Sequence[Row]) -> str:
 
     def paint(figure: Figure) -> None:
         panels = figure.subplots(1, len(chosen) + 1, squeeze=False)[0]
-        figure.subplots_adjust(left=0.075, right=0.98, top=0.86, bottom=0.18, wspace=0.28)
+        figure.subplots_adjust(left=0.075, right=0.98, top=0.88, bottom=0.25, wspace=0.28)
         for axes, loss in zip(panels, chosen, strict=False):
             axes.set_title(f"Held back, {100 * loss:g} % lost")
             _curves(axes, [row for row in rows if row["loss"] == loss], lambda row: 1e3 * row["hold_mean_s"])
             axes.set_yscale("symlog", linthresh=1)
-            _times(axes.yaxis)
+            time_ticks(axes.yaxis)
             axes.set_ylim(bottom=0)
         panels[-1].set_title("Frames per delivery")
         _curves(panels[-1], [row for row in rows if row["loss"] == chosen[-1]], lambda row: row["frames_per_delivery"])
         panels[-1].set_ylim(bottom=0)
-        panels[0].legend(loc="best")
+        legend(figure, panels[0])
 
-    return _svg(paint, 10.4, 3.4)
+    return svg(paint, 10.4, 3.7)
 
 
 def _curves(axes: Any, rows: Sequence[Row], height: Callable[[Row], float | None]) -> None:
@@ -187,8 +198,8 @@ def _curves(axes: Any, rows: Sequence[Row], height: Callable[[Row], float | None
     for row in rows:
         if (value := height(row)) is not None:
             found[row["order"]][row["members"]].append(value)
-    for order in _in_order(found):
-        colour, marker = _look(order)
+    for order in in_order(found):
+        colour, marker = look(order)
         sizes = sorted(found[order])
         means = [sum(found[order][size]) / len(found[order][size]) for size in sizes]
         axes.plot(sizes, means, color=colour, marker=marker, markersize=6, label=order, clip_on=False)
@@ -196,47 +207,5 @@ def _curves(axes: Any, rows: Sequence[Row], height: Callable[[Row], float | None
     axes.set_xlabel("members")
 
 
-def _times(axis: Any) -> None:
-    """Ticks as people say them; the axis is in milliseconds."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    def said(value: float, _: object) -> str:
-        if value == 0:
-            return "0"
-        return f"{value / 1e3:g} s" if abs(value) >= 1e3 else f"{value:g} ms" if abs(value) >= 1 else f"{value * 1e3:g} µs"
-
-    axis.set_major_formatter(FuncFormatter(said))
-    axis.set_minor_formatter(NullFormatter())
-
-
 def _range(low: int) -> str:
     return "1" if low == 1 else f"{low:,}–{2 * low - 1:,}"
-
-
-def _look(order: str) -> tuple[str, str]:
-    return COLOURS.get(order, _OTHER[0]), MARKERS.get(order, _OTHER[1])
-
-
-def _in_order(names: Any) -> list[str]:
-    """As in every table: the weakest order first, what is not known last."""
-    known = list(COLOURS)
-    return sorted(set(names), key=lambda name: (known.index(name) if name in known else len(known), name))
-
-
-def _svg(paint: Callable[[Figure], None], width: float, height: float) -> str:
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UsageError("the report's pictures need matplotlib: pip install 'antiphon[apps]'") from None
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(width, height))
-        paint(figure)
-        sink = io.BytesIO()
-        figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None})
-    text = sink.getvalue().decode()
-    # matplotlib writes a document with a DTD and metadata that name addresses; an element needs neither.
-    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
-    for stand_in, colour in _PAGE_COLOURS.items():
-        text = text.replace(stand_in, colour)
-    return text

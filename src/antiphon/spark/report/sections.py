@@ -25,7 +25,8 @@ def section(number: int, heading: str, body: str) -> str:
 
 def table(columns: Mapping[str, str], rows: Sequence[Row], mark: str | None = None, limit: int = SHOWN) -> str:
     """The columns (key in a row → heading) of the first rows, and the others to unfold. Keys that end in `_ns` are times. The column `mark`
-    is good or bad news. A column in which all rows say the same long name, such as the run, is left out and said once."""
+    is good or bad news. A column in which all rows say the same long name, such as the run, is left out and said once; that all are of one
+    world goes without saying."""
     columns, same = _without_repetition(columns, rows)
     numbers = {key: any(_is_number(row.get(key)) for row in rows) for key in columns}
     head = "".join(f'<th class="{"number" if numbers[key] else ""}">{escape(name)}</th>' for key, name in columns.items())
@@ -71,6 +72,8 @@ def _is_number(value: object) -> bool:
 def _without_repetition(columns: Mapping[str, str], rows: Sequence[Row]) -> tuple[dict[str, str], str]:
     said: list[str] = []
     kept = dict(columns)
+    if len({row.get("world") for row in rows}) < 2:
+        kept.pop("world", None)
     for key in ("run", "group"):
         values = {row.get(key) for row in rows}
         if key in kept and len(values) == 1 and len(rows) > 0:
