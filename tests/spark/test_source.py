@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -240,7 +241,7 @@ def history() -> list[bytes]:
 
 def test_a_groups_values_become_its_messages() -> None:
     """Threads and delays computed from a history would be those of batches, or lack who answered whom."""
-    found = [value._replace(data=data) for value, data in zip(_values(7), history(), strict=True)]
+    found = [structs.replace(value, data=data) for value, data in zip(_values(7), history(), strict=True)]
     (batch,) = message_rows.batches(iter([Piece(found, [])]), with_gaps=False, size=100)
     rows = batch.to_pylist()
     assert [(row["seq"], row["kind"]) for row in rows] == [
