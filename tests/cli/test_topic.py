@@ -184,10 +184,34 @@ def test_what_cannot_be_is_said_in_one_sentence(
     with sqlite3.connect(tmp_path / "foreign.db") as foreign:
         foreign.execute("create table recipes (name text)")
     foreign.close()
+    said(capfdbinary, "publish", "crash", "two cars")
     words = tuple(word.replace("{tmp}", str(tmp_path)) for word in words)
     complaint = said(capfdbinary, *words, code=UNUSABLE)
     assert sentence in complaint
     assert complaint.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [("list",), ("info", "crash"), ("gc",), ("subscribe", "crash")])
+def test_looking_at_a_mistyped_address_makes_no_store(
+    words: tuple[str, ...], store: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """An empty file would lie where somebody looks for the store."""
+    complaint = said(capfdbinary, *words, code=UNUSABLE)
+    assert f"{store} cannot be used as a store: there is no such file" in complaint
+    assert complaint.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_follows_may_come_before_anybody_has_published(store: str, tmp_path: Path) -> None:
+    """The order in which two programs are started would matter; or a reader would make the store, also where its name is mistyped."""
+    with subprocess.Popen(
+        [*PROGRAM, "topic", "subscribe", "crash", "--follow", "--limit", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as following:
+        assert following.stderr is not None
+        assert following.stderr.readline() == f"{store} is not there yet: waiting for somebody to publish there\n"
+        assert list(tmp_path.iterdir()) == []
+        assert called("topic", "publish", "crash", "two cars").returncode == OK
+        assert following.communicate(timeout=90) == ("two cars\n", "")
 
 
 def test_a_full_store_says_so_and_keeps_what_it_has(tmp_path: Path) -> None:

@@ -187,6 +187,14 @@ def test_a_failed_batch_leaves_nothing(url: str, line: Line) -> None:
     assert manifest.known(line, QUERY) is None
 
 
+def test_a_write_that_failed_leaves_no_store_that_was_not_there(url: str, tmp_path: Path) -> None:
+    """Whoever mistyped the address would find an empty store there, made by a job that wrote nothing."""
+    chosen = choices(url)
+    abandon_batch(chosen, staged(chosen, 0, FIRST))
+    assert not list(Path(chosen.staging).rglob("*.arrow"))
+    assert not (tmp_path / "field.db").exists()
+
+
 def test_an_older_driver_may_not_go_on(url: str, line: Line) -> None:
     """Two drivers of one query would write their batches among each other."""
     chosen = choices(url)

@@ -218,10 +218,21 @@ def test_a_path_means_the_same_on_every_executor(tmp_path: Path, monkeypatch: py
     assert choices("nats://h:4222?sync=always").store == "nats://h:4222?sync=always"
 
 
+@pytest.mark.usefixtures("line")
 def test_a_topic_that_is_not_there_is_said_so(url: str) -> None:
     """A misspelt topic would be an empty table."""
     with pytest.raises(UnknownTopic, match="crash"):
         TopicReader(choices(url)).partitions()
+
+
+def test_reading_from_a_mistyped_address_makes_no_store(tmp_path: Path) -> None:
+    """The table would be said to have no such topic, and an empty store would lie where somebody looks for a real one."""
+    mistyped = choices(f"sqlite:{tmp_path}/feild.db")
+    stream = TopicStream(choices(f"sqlite:{tmp_path}/feild.db", subscriber="spark"))
+    for read in (TopicReader(mistyped).partitions, stream.initialOffset, lambda: list(passage(mistyped, Span(0, 9), 3))):
+        with pytest.raises(BadStore, match=r"feild\.db cannot be used as a store: there is no such file"):
+            read()
+        assert list(tmp_path.iterdir()) == []
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------------------------

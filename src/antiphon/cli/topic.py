@@ -17,6 +17,7 @@ from rich.table import Table
 from antiphon.cli import arguments, terminal
 from antiphon.errors import TimedOut, UnknownTopic, UsageError
 from antiphon.store import Accepted, Gap, Published, Store, open_store
+from antiphon.store.opening import is_made, require_made
 from antiphon.store.succession import Item
 
 T = TypeVar("T")
@@ -27,6 +28,8 @@ _LINE_LIMIT = 17 << 20
 _PIECE = 1 << 20
 _IDLE_S = 0.5
 """Without --follow a reader leaves when nothing has come for so long."""
+_LOOK_S = 0.1
+"""How often somebody who waits for a store looks whether it is there."""
 
 app = typer.Typer(
     help="Durable topics on a store: publish values, read them where you left off, see who lags, collect what nobody needs.\n\n"
@@ -117,7 +120,7 @@ def subscribe(
                     end = items[-1]
                     await reader.done(end.last if isinstance(end, Gap) else end.seq)
 
-    _with_store(store, work)
+    _with_store(store, work, waits=follow)
 
 
 @app.command("list")
@@ -193,14 +196,29 @@ def gc(
     _with_store(store, work)
 
 
-def _with_store(url: str, work: Callable[[Store], Awaitable[T]], *, name: str | None = None, outbox: str | None = None) -> T:
+def _with_store(
+    url: str, work: Callable[[Store], Awaitable[T]], *, name: str | None = None, outbox: str | None = None, waits: bool = False
+) -> T:
+    """Whoever publishes has a `name`, and a file that is not there is made. For others it is a mistake, or what one `waits` for."""
     from antiphon.runtime.run import run
 
     async def program() -> T:
+        if waits:
+            await _until_made(url)
+        elif name is None:
+            require_made(url)
         async with open_store(url, name=name, outbox=outbox) as opened:
             return await work(opened)
 
     return run(program())
+
+
+async def _until_made(url: str) -> None:
+    if is_made(url):
+        return
+    terminal.err.print(f"{url} is not there yet: waiting for somebody to publish there", style="dim", markup=False, soft_wrap=True)
+    while not is_made(url):
+        await asyncio.sleep(_LOOK_S)
 
 
 async def _batches(values: list[str] | None) -> AsyncIterator[list[bytes]]:

@@ -14,6 +14,7 @@ from typing import cast
 from antiphon.errors import BadStore, InvalidOption
 from antiphon.store.contract import Backend
 from antiphon.store.settings import StoreSettings
+from antiphon.store.sqlite.address import parse
 from antiphon.store.store import Store
 
 _BACKENDS = {
@@ -47,6 +48,22 @@ def backend_for(url: str) -> Backend:
         raise BadStore(_without_password(url), f"an address begins with one of {known} (for a file: sqlite:PATH)")
     module, kind = _BACKENDS[scheme]
     return cast(Backend, getattr(import_module(module), kind)(url))
+
+
+def is_made(url: str) -> bool:
+    """Whether somebody has made the file of this address, which opening it would do; what lies behind a network tells for itself. Raises
+    BadStore where there cannot be one."""
+    if not url.startswith("sqlite:"):
+        return True
+    address = parse(url)
+    address.check()
+    return os.path.exists(address.path)
+
+
+def require_made(url: str) -> None:
+    """For whoever only reads: raises BadStore where there is no file, so that a mistyped address does not become an empty store."""
+    if not is_made(url):
+        raise BadStore(url, "there is no such file, and reading makes none: look at the name; publishing there makes it")
 
 
 def _without_password(url: str) -> str:

@@ -15,6 +15,7 @@ from antiphon.spark.sink.choices import SinkChoices
 from antiphon.spark.sink.manifest import Manifest
 from antiphon.spark.sink.staging import Part, Staging
 from antiphon.spark.source.line import Line
+from antiphon.store.opening import is_made
 from antiphon.store.records import Grant
 
 
@@ -45,9 +46,18 @@ def publish_batch(line: Line, choices: SinkChoices, query: str, batch: int, mess
 def abandon_batch(choices: SinkChoices, messages: Sequence[Staged]) -> None:
     """Removes what was staged in vain. Not what a manifest names: Spark also says this of a batch that was decided and half published,
     when it could not be finished. Whatever cannot be removed now goes with the next batch."""
-    with suppress(AntiphonError, OSError), Line(choices.store, choices.timeout_s) as line:
+    with suppress(AntiphonError, OSError):
+        decided = _decided(choices, {message.query for message in messages})
         for message in messages:
-            decided = manifests.known(line, message.query)
-            kept = decided.parts if decided is not None and decided.batch == message.batch else ()
+            manifest = decided.get(message.query)
+            kept = manifest.parts if manifest is not None and manifest.batch == message.batch else ()
             if message.part not in kept:
                 Staging(choices.staging, message.query).discard(message.batch, [message.part])
+
+
+def _decided(choices: SinkChoices, queries: set[str]) -> dict[str, Manifest | None]:
+    """Nothing, where nobody has made the store: a write that failed must not leave an empty one."""
+    if not is_made(choices.store):
+        return {}
+    with Line(choices.store, choices.timeout_s) as line:
+        return {query: manifests.known(line, query) for query in queries}

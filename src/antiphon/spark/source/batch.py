@@ -29,7 +29,7 @@ class TopicReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         choices = self._choices
-        with Line(choices.store, choices.timeout_s) as line:
+        with Line(choices.store, choices.timeout_s, reading=True) as line:
             info = line.ask(lambda: line.backend.info(choices.topic))
         after = info.floor if choices.start == "earliest" else int(choices.start)
         last = info.last if choices.end is None else min(info.last, choices.end)

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 
 from antiphon.errors import StoreUnreachable
 from antiphon.store.contract import Backend
-from antiphon.store.opening import backend_for
+from antiphon.store.opening import backend_for, require_made
 from antiphon.store.reach import Reach
 from antiphon.store.settings import StoreSettings
 
@@ -29,8 +29,9 @@ T = TypeVar("T")
 
 
 class Line:
-    def __init__(self, url: str, timeout_s: float = 60.0) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, url: str, timeout_s: float = 60.0, *, reading: bool = False) -> None:
+        """`reading`: to a store that somebody has made; where there is none, none is made."""
+        self._url, self._timeout_s, self._reading = url, timeout_s, reading
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"line to {url}", daemon=True)
         self.reach = Reach(backend_for(url), StoreSettings(timeout_s=timeout_s, collect_s=0))
@@ -40,6 +41,8 @@ class Line:
         return self.reach.backend
 
     def open(self) -> Self:
+        if self._reading:
+            require_made(self._url)
         self._thread.start()
         try:
             self.run(self.reach.open(later=False))

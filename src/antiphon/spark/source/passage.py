@@ -31,7 +31,7 @@ class Piece(NamedTuple):
 
 def passage(choices: Choices, span: Span, size: int) -> Iterator[Piece]:
     """Everything there is of the span. With `gaps=fail` a gap raises InvalidOption."""
-    with Line(choices.store, choices.timeout_s) as line:
+    with Line(choices.store, choices.timeout_s, reading=True) as line:
         is_mutable = line.ask(lambda: line.backend.info(choices.topic)).options.mutable
         for piece in _pieces(line, choices, span, size):
             if is_mutable:

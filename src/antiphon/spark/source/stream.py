@@ -115,5 +115,5 @@ class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _opened(self) -> Line:
         if self._line is None:
-            self._line = Line(self._choices.store, self._choices.timeout_s).open()
+            self._line = Line(self._choices.store, self._choices.timeout_s, reading=True).open()
         return self._line
