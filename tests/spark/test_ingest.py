@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,6 +18,7 @@ from antiphon.errors import UsageError, WorldError
 from antiphon.spark.commit import Commit, _put
 from antiphon.spark.ingest import ingest
 from antiphon.spark.lake import Lake
+from antiphon.spark.leftovers import TABLES, remove_leftovers
 from antiphon.spark.tables import Tables
 from antiphon.trace.row import Row
 
@@ -37,6 +39,20 @@ def contents(frame: DataFrame) -> list[str]:
 
 def same(one: Tables, other: Tables) -> bool:
     return all(contents(getattr(one, name)) == contents(getattr(other, name)) for name in ("events", "writers", "aside"))
+
+
+def directories(lake: str) -> set[str]:
+    """Those of single ingests."""
+    return {str(path.relative_to(lake)) for path in Path(lake).rglob("ingest=*")}
+
+
+def named(spark: SparkSession, lake: str) -> set[str]:
+    """Those that commits name."""
+    found = set()
+    for commit in Lake(spark, lake).commits():
+        tables = {"bronze": commit.bronze, "silver/events": commit.rows, "silver/writers": 1, "silver/aside": 1}
+        found |= {f"{table}/number={commit.number:06d}/ingest={commit.ingest}" for table, is_there in tables.items() if is_there}
+    return found
 
 
 def test_file_after_file_the_lake_is_what_the_directory_is(spark: SparkSession, write_trace: Write, tmp_path: Path) -> None:
@@ -96,9 +112,11 @@ def test_an_ingest_that_is_killed_is_as_if_it_had_not_been(
             with pytest.raises(KeyboardInterrupt):
                 ingest(spark, trace, lake)
         assert Tables.of_lake(spark, lake).events.count() == 10
+    assert len(directories(lake)) > 4
     done = ingest(spark, trace, lake)
     assert (done.number, done.rows) == (2, 10)
     assert same(Tables.of_lake(spark, lake), Tables.of_traces(spark, trace))
+    assert directories(lake) == named(spark, lake), "what the killed ones have written is gone"
 
 
 def test_a_file_that_was_mended_is_looked_at_again(spark: SparkSession, write_trace: Write, tmp_path: Path) -> None:
@@ -114,8 +132,9 @@ def test_a_file_that_was_mended_is_looked_at_again(spark: SparkSession, write_tr
     assert (mended.rows, mended.aside) == (10, {})
 
 
+@pytest.mark.parametrize("meanwhile", ["silver/events", "silver/aside"])
 def test_of_two_ingests_at_once_one_is_told(
-    spark: SparkSession, write_trace: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, write_trace: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     """Both would think they had committed, and the rows of one would be gone, or one would write over what the other has committed."""
     trace, lake = str(tmp_path / "trace"), str(tmp_path / "lake")
@@ -127,7 +146,7 @@ def test_of_two_ingests_at_once_one_is_told(
 
     def write(self: Lake, table: str, number: int, me: str, frame: DataFrame) -> None:
         whole_write(self, table, number, me, frame)
-        if table == "silver/events" and not others:
+        if table == meanwhile and not others:
             write_trace("r/ana-2.parquet", rows("ana", 20, 29))
             others.append(None)
             others.append(ingest(spark, trace, lake))  # begins later, sees more, and is done first
@@ -136,6 +155,7 @@ def test_of_two_ingests_at_once_one_is_told(
     with pytest.raises(WorldError, match="another ingest was quicker"):
         ingest(spark, trace, lake)
     assert others[1].rows == 20
+    assert directories(lake) == named(spark, lake), "nothing is left of the one that was told"
     assert same(Tables.of_lake(spark, lake), Tables.of_traces(spark, trace))
     again = ingest(spark, trace, lake)
     assert (again.number, again.rows) == (2, 0)
@@ -161,6 +181,49 @@ def test_a_commit_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert _put(root, commit.name, mine), "a task that is repeated has done it before"
     assert not _put(root, commit.name, msgspec.json.encode(msgspec.structs.replace(commit, ingest="other")))
     assert (tmp_path / "commits" / commit.name).read_bytes() == mine
+
+
+def test_only_what_can_never_be_committed_is_removed(tmp_path: Path) -> None:
+    """What somebody is writing at this moment would be removed, or what was committed; or a disk would fill with what nobody reads."""
+    for number, me in (("000006", "old"), ("000007", "killed"), ("000007", "winner"), ("000008", "at-work")):
+        for table in TABLES:
+            folder = tmp_path / table / f"number={number}" / f"ingest={me}"
+            (folder / "_temporary").mkdir(parents=True)
+            (folder / "part-0.parquet").write_bytes(b"PAR1")
+    (tmp_path / "commits").mkdir()
+    for committed, me in ((6, "old"), (7, "winner")):
+        commit = Commit(number=committed, ingest=me, rows=0, bronze=0, seen=(), writers=())
+        (tmp_path / "commits" / commit.name).write_bytes(msgspec.json.encode(commit))
+    for unfinished in (".number=000007.json.aa", ".number=000008.json.bb"):
+        (tmp_path / "commits" / unfinished).write_bytes(b"{")
+
+    def left() -> set[str]:
+        return {path.name.removeprefix("ingest=") for path in tmp_path.rglob("ingest=*")}
+
+    local = fs.LocalFileSystem()
+    remote = fs.SubTreeFileSystem(str(tmp_path), local)
+    assert remove_leftovers(remote, "", 7) == 0, "where there are no links, who has committed 7 is not certain yet"
+    assert left() == {"old", "killed", "winner", "at-work"}
+    assert remove_leftovers(local, str(tmp_path), 7) == len(TABLES) + 1
+    assert left() == {"old", "winner", "at-work"}
+    assert sorted(path.name for path in (tmp_path / "commits").glob(".*")) == [".number=000008.json.bb"]
+    assert remove_leftovers(local, str(tmp_path), 7) == 0
+
+
+def test_who_commits_too_late_finds_what_it_had_not_finished_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of being told to come again somebody would read that a file with a long name is not there."""
+    mine, other = (Commit(number=1, ingest=me, rows=0, bronze=0, seen=(), writers=()) for me in ("me", "other"))
+    root, link = f"file://{tmp_path}", os.link
+
+    def late(source: str, target: str) -> None:
+        monkeypatch.setattr(os, "link", link)
+        assert _put(root, other.name, msgspec.json.encode(other))
+        assert remove_leftovers(fs.LocalFileSystem(), str(tmp_path), 1) == 1
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", late)
+    assert not _put(root, mine.name, msgspec.json.encode(mine))
+    assert [path.name for path in (tmp_path / "commits").iterdir()] == [other.name]
 
 
 def test_a_lake_may_lie_anywhere_and_its_name_is_no_pattern(spark: SparkSession, write_trace: Write, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from antiphon.spark.continuity import Aside, Writer
 from antiphon.spark.inspection import file_system
+from antiphon.spark.leftovers import remove_leftovers
 
 VERSION = 1
 
@@ -54,17 +55,19 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 
 def place(spark: SparkSession, root: str, commit: Commit) -> bool:
     """Puts a commit into the lake at `root`, an address as Spark tells it; False when another has its number. A task that Spark repeats
-    finds what it did before."""
-    task = partial(_place, root, commit.name, msgspec.json.encode(commit))
+    finds what it did before. With it goes what others have left under this number and earlier ones."""
+    task = partial(_place, root, commit.number, commit.name, msgspec.json.encode(commit))
     [row] = spark.range(0, 1, 1, 1).mapInArrow(task, "placed boolean").collect()
     return bool(row.placed)
 
 
-def _place(root: str, name: str, data: bytes, batches: Iterable[Any]) -> Iterator[Any]:
+def _place(root: str, number: int, name: str, data: bytes, batches: Iterable[Any]) -> Iterator[Any]:
     import pyarrow as pa
 
     for batch in batches:
         placed = [_put(root, name, data) for _ in range(batch.num_rows)]
+        with suppress(OSError):  # it is committed, or never will be: that something lies about is no reason to fail
+            remove_leftovers(*file_system(root), number)
         yield pa.RecordBatch.from_arrays([pa.array(placed, pa.bool_())], ["placed"])
 
 
@@ -85,6 +88,8 @@ def _put(root: str, name: str, data: bytes) -> bool:
             os.link(unfinished, final)
         except FileExistsError:
             return _holds(files, final, data)
+        except FileNotFoundError:  # another has committed, and removed what this one had not finished
+            return os.path.exists(final) and _holds(files, final, data)
         finally:
             with suppress(OSError):
                 os.unlink(unfinished)

@@ -1,7 +1,8 @@
 """Raw traces → tables in a lake. Only files that are new are read; what cannot be used is set aside with the reason, counted, never fatal.
 
-Idempotent: the same directory again adds nothing, and an ingest that was killed at any moment is as if it had not been. A file whose rows
-come after a hole waits: when the file that fills the hole arrives, both are taken, in order. Half-written files wait for their names.
+Idempotent: the same directory again adds nothing, and an ingest that was killed at any moment is as if it had not been; what it has
+written goes with the next commit. A file whose rows come after a hole waits: when the file that fills the hole arrives, both are taken, in
+order. Half-written files wait for their names.
 
 Costs: each new file is read three times (inspected, copied to bronze, sorted into silver), by the executors where it lies. Keeps: one line
 per file in memory and in the commits.
@@ -67,16 +68,17 @@ def ingest(spark: SparkSession, directory: str, lake_path: str) -> Ingested:
     seen = [*_seen(fresh, continuation.aside, continuation.waiting, before), *_finished(files, before)]
     rows = sum(take.rows for take in continuation.takes)
     first_seen = _readable(stretches, [file.path for file in fresh if not _known(file, before.get(file.path))])
-    if first_seen:
-        lake.write("bronze", number, me, bronze_of(spark, first_seen))
-    if rows:
-        lake.write("silver/events", number, me, taken(spark, continuation.takes).transform(clustered, rows))
     moved = tuple(writer for key, writer in continuation.writers.items() if writer != writers.get(key))
     commit = Commit(number=number, ingest=me, rows=rows, bronze=len(first_seen), seen=tuple(seen), writers=moved)
     after = [*commits, commit]
-    lake.write("silver/writers", number, me, writers_table(spark, writers_after(after).values()).coalesce(1))
-    lake.write("silver/aside", number, me, aside_table(spark, _all_aside(after)).coalesce(1))
-    lake.commit(commit)
+    with lake.attempt(number, me):
+        if first_seen:
+            lake.write("bronze", number, me, bronze_of(spark, first_seen))
+        if rows:
+            lake.write("silver/events", number, me, taken(spark, continuation.takes).transform(clustered, rows))
+        lake.write("silver/writers", number, me, writers_table(spark, writers_after(after).values()).coalesce(1))
+        lake.write("silver/aside", number, me, aside_table(spark, _all_aside(after)).coalesce(1))
+        lake.commit(commit)
     return _told(after, len(fresh), rows)
 
 

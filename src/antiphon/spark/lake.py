@@ -7,11 +7,14 @@
     LAKE/silver/aside/number=000007/ingest=ID
 
 No two ingests write into one directory, and readers go by the commits alone. The commit is written last, at once (see `commit`): an ingest
-that is killed leaves directories that no commit names, which may be removed. Of two ingests at once the second to commit is told, and
-nothing of it counts.
+that is killed leaves directories that no commit names, which go with the next commit (see `leftovers`). Of two ingests at once the second
+to commit is told, and nothing of it counts.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 from pyspark.errors import AnalysisException
@@ -74,7 +77,23 @@ class Lake:
         inside = self._read("silver/writers", [commit], WRITERS).inputFiles()[0]  # only Spark knows where a path leads
         root = inside.rpartition("/silver/writers/")[0]
         if not place(self._spark, root, commit):
-            raise WorldError(f"{self.path}: another ingest was quicker; nothing of this one counts. Run it again")
+            raise self._too_late()
+
+    @contextmanager
+    def attempt(self, number: int, ingest: str) -> Iterator[None]:
+        """Around all that an ingest writes for its commit. Who is quicker removes it, and Spark then fails in one of many ways: they all
+        mean that."""
+        try:
+            yield
+        except WorldError:
+            raise
+        except Exception as error:
+            if any(commit.number == number and commit.ingest != ingest for commit in self.commits()):
+                raise self._too_late() from error
+            raise
+
+    def _too_late(self) -> WorldError:
+        return WorldError(f"{self.path}: another ingest was quicker; nothing of this one counts. Run it again")
 
     def _place(self, table: str, number: int, ingest: str) -> str:
         return f"{self.path}/{table}/number={number:06d}/ingest={ingest}"
