@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from antiphon.sim.swarm import Case, run_recorded
+from antiphon.spark.audit import audit
 from antiphon.spark.clocks import hosts_of, steadied
 from antiphon.spark.delays import delays
 from antiphon.spark.histogram import ERROR
@@ -91,6 +92,25 @@ def test_delays_of_a_simulated_group_are_those_of_its_messages(spark: SparkSessi
         for column, percent in (("p50_ns", 50), ("p90_ns", 90), ("p99_ns", 99)):
             exact = times[-(-len(times) * percent // 100) - 1]
             assert row[column] == pytest.approx(exact, rel=ERROR * 1.01), (measure, column)
+
+
+def test_a_writer_that_opens_twice_began_once(spark: SparkSession) -> None:
+    """A writer that says `open` again, from another machine and with another clock, would move all its times, begin its run anew, or be
+    judged as a second member."""
+    _, rows = run_recorded(Case(seed=9, order="total", kind="nodes", messages=40, faults=("loss",)))
+    twice = [row for row in rows if row.writer == rows[0].writer]
+    middle = twice[len(twice) // 2]
+    again = twice[0]._replace(index=middle.index, at=middle.at, wall=10**18, note='{"host": "elsewhere", "clock": "system"}')
+    later = [row._replace(index=row.index + 1) if row.writer == middle.writer and row.index >= middle.index else row for row in rows]
+    tables, doubled = Tables.of_rows(spark, rows), Tables.of_rows(spark, [*later, again])
+    verdicts = audit(doubled)
+    assert verdicts.clean
+    assert (verdicts.events, verdicts.rows) == (audit(tables).events, len(rows) + 1)
+    expected, found = (
+        [row.asDict() for name in ("by_member", "by_time") for row in getattr(measured, name)().collect()]
+        for measured in (delays(tables), delays(doubled))
+    )
+    assert found == expected
 
 
 def test_clocks_of_machines_are_told_apart_and_taken_out(spark: SparkSession) -> None:

@@ -369,22 +369,26 @@ def _until(audit: LiveAudit, amount: int) -> list[tuple[str, str, tuple[tuple[st
 
 
 def test_a_query_tells_breaches_as_files_appear(spark: SparkSession, tmp_path: Path) -> None:
-    """The state would not survive from one micro-batch to the next, or a file that is no trace would end the query."""
+    """The state would not survive from one micro-batch to the next, a file that is no trace would end the query, or its directory's name
+    would be taken for a pattern: another group's breaches would be told, and its own would not."""
+    odd, matched = tmp_path / "[a-z]* {of} friday?", tmp_path / "a [a-z] of fridays"
+    odd.mkdir()
     clean = group("total", [("ana", 1, 2), ("ben", 1, 1), ("cid", 1, 1)], [sent("ana", 1, 2)])
     broken = {**clean, "cid": swapped(clean["cid"], 3, 4)}
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "half-000000.parquet.tmp").write_bytes(b"PAR1")
-    audit = LiveAudit.start(spark, str(tmp_path))
+    write_rows(_recorded(broken, name="trip#3"), matched, "run", "all")
+    (odd / "run").mkdir()
+    (odd / "run" / "half-000000.parquet.tmp").write_bytes(b"PAR1")
+    audit = LiveAudit.start(spark, str(odd))
     try:
         for writer, rows in clean.items():
-            write_rows(_recorded({writer: rows}, name="trip#1"), tmp_path, "run", writer)
+            write_rows(_recorded({writer: rows}, name="trip#1"), odd, "run", writer)
         for writer, rows in broken.items():
-            write_rows(_recorded({writer: rows[:-1]}, name="trip#2"), tmp_path, "run", f"{writer}-two")
-        (tmp_path / "run" / "damaged-000000.parquet").write_bytes(b"PAR1 and nothing more")
-        write_rows(_recorded({"ana": broken["ana"][-1:]}, name="trip#2"), tmp_path, "run", "ana-two", 1)
+            write_rows(_recorded({writer: rows[:-1]}, name="trip#2"), odd, "run", f"{writer}-two")
+        (odd / "run" / "damaged-000000.parquet").write_bytes(b"PAR1 and nothing more")
+        write_rows(_recorded({"ana": broken["ana"][-1:]}, name="trip#2"), odd, "run", "ana-two", 1)
         assert _until(audit, 1) == [("trip#2", "total", (("ana", 5), ("cid", 4)))]
         again = replace(clean["ben"][3], index=77)
-        write_rows(_recorded({"ben": [again]}, name="trip#1"), tmp_path, "run", "ben", 1)
+        write_rows(_recorded({"ben": [again]}, name="trip#1"), odd, "run", "ben", 1)
         assert _until(audit, 1) == [("trip#1", "no_duplication", (("ben", 4), ("ben", 77)))]
         assert audit.found() == []
     finally:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from antiphon.cli.figures import ROWS_LIMIT
+from antiphon.cli.main import BROKEN, OK, main
 from antiphon.errors import InvalidOption
 from antiphon.sim.compare import compare
 from antiphon.sim.conversation import Conversation, Line, shipped
@@ -106,6 +110,29 @@ def test_a_cell_that_fails_is_a_result(spark: SparkSession, tmp_path: Path, monk
     results.write.parquet(f"{odd}/wave=1")
     (tmp_path / "out [1]" / "notes.txt").write_text("which machine this was")
     assert results_in(spark, odd).count() == 1, "the name of a directory is no pattern, and notes are no results"
+
+
+def test_a_breach_beyond_the_rows_that_are_shown_counts(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sweep of more than a thousand combinations would leave with 0 because the one that broke a promise is not among those shown."""
+    rates = [float(rate) for rate in range(1, ROWS_LIMIT + 2)]
+    grid = Grid(orders=("fifo",), members=(2,), rates=rates, losses=(0.0,), messages=(3,), seeds=(0,))
+    results = [Result(**msgspec.structs.asdict(cell), settled=True, broken=int(cell.rate == rates[-1])) for cell in grid.cells()]
+    for name, kept_results in (("sound", results[:-1]), ("broken", results)):
+        found = spark.createDataFrame([msgspec.structs.astuple(result) for result in kept_results], RESULTS)
+        found.coalesce(1).write.parquet(str(tmp_path / name / "wave=1"))
+    asked = ["--orders", "fifo", "--members", "2", "--losses", "0", "--messages", "3", "--seeds", "0:1", "--json"]
+
+    def swept(name: str, most: int) -> tuple[int, Any]:
+        said = ",".join(f"{rate:g}" for rate in rates[:most])
+        code = main(["pipeline", "sweep", str(tmp_path / name), "--rates", said, *asked])
+        return code, json.loads(capsys.readouterr().out)
+
+    code, told = swept("sound", ROWS_LIMIT)
+    assert (code, told["cells"], told["bad"], told["shortened"]) == (OK, ROWS_LIMIT, 0, [])
+    code, told = swept("broken", ROWS_LIMIT + 1)
+    assert (code, told["cells"], told["bad"], told["ran"]) == (BROKEN, ROWS_LIMIT + 1, 1, 0)
+    assert (len(told["results"]), told["shortened"]) == (ROWS_LIMIT, ["results"])
+    assert not any(row["broken"] for row in told["results"])
 
 
 def test_a_cell_is_the_comparison_of_its_order() -> None:

@@ -17,9 +17,9 @@ SIMULATED, REAL = "simulated", "real"
 
 
 def worlds_of(events: DataFrame) -> DataFrame:
-    """(run, world): whether what the writers of a run call time went by in a simulator or in the world."""
-    virtual = F.get_json_object("note", "$.clock") == "virtual"
-    world = F.when(F.coalesce(F.max(virtual), F.lit(False)), SIMULATED).otherwise(REAL)
+    """(run, world): whether what the writers of a run call time was a machine's, which one that does not say is taken to mean, or made."""
+    made = F.get_json_object("note", "$.clock") != "system"
+    world = F.when(F.coalesce(F.max(made), F.lit(False)), SIMULATED).otherwise(REAL)
     return events.where((F.col("kind") == "open") & (F.col("index") == 0)).groupBy("run").agg(world.alias("world"))
 
 
