@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
-import sys
-import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -43,16 +41,6 @@ async def written(store: Any, topic: str = "crash") -> list[int]:
         found += [int(value.data) for value in chunk]
     await reader.close()
     return found
-
-
-@asynccontextmanager
-async def outbox_at(path: Path, **options: Any) -> AsyncIterator[Outbox]:
-    outbox = Outbox(path, node="hotline", **options)
-    await outbox.open()
-    try:
-        yield outbox
-    finally:
-        await outbox.close()
 
 
 @asynccontextmanager
@@ -97,7 +85,7 @@ class Faulty:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_each_once_and_in_order_over_a_bad_line(tmp_path: Path, seed: int) -> None:
+def test_each_once_and_in_order_over_a_bad_line(tmp_path: Path, seed: int, outbox_at: Any) -> None:
     """Answers get lost on a bad line, and reports are written twice, or not, or in another order."""
     chance = Random(seed)
 
@@ -124,7 +112,7 @@ POINTS = [(what, when) for what in ("register", "number", "publish", "remove") f
 
 @pytest.mark.parametrize(("what", "when"), POINTS)
 @pytest.mark.parametrize("batch", [0, 1])
-def test_killed_at_every_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, when: str, batch: int) -> None:
+def test_killed_at_every_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, when: str, batch: int, outbox_at: Any) -> None:
     """A node is switched off while it sends what had waited, and a report is lost or comes twice."""
     seen = 0
 
@@ -172,7 +160,7 @@ def test_killed_at_every_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("was_written", [False, True])
-def test_values_in_doubt_keep_their_numbers(tmp_path: Path, was_written: bool) -> None:
+def test_values_in_doubt_keep_their_numbers(tmp_path: Path, was_written: bool, outbox_at: Any) -> None:
     """A publish without an answer goes to the outbox, and is in the store twice, or not at all."""
 
     async def story() -> None:
@@ -195,7 +183,7 @@ def test_values_in_doubt_keep_their_numbers(tmp_path: Path, was_written: bool) -
 
 
 @pytest.mark.parametrize("was_written", [False, True])
-def test_somebody_published_under_this_name_meanwhile(tmp_path: Path, was_written: bool) -> None:
+def test_somebody_published_under_this_name_meanwhile(tmp_path: Path, was_written: bool, outbox_at: Any) -> None:
     """An operator helps out under the name of a node that crashed while draining; when it is back, its reports are taken for sent."""
 
     async def story() -> None:
@@ -219,7 +207,7 @@ def test_somebody_published_under_this_name_meanwhile(tmp_path: Path, was_writte
     asyncio.run(story())
 
 
-def test_numbers_are_not_put_behind_values_without(tmp_path: Path) -> None:
+def test_numbers_are_not_put_behind_values_without(tmp_path: Path, outbox_at: Any) -> None:
     """A value with a lower number than one sent before it is taken for written by the store, and lost."""
 
     async def story() -> None:
@@ -236,7 +224,7 @@ def test_numbers_are_not_put_behind_values_without(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_what_is_put_again_under_its_number_waits_once(tmp_path: Path) -> None:
+def test_what_is_put_again_under_its_number_waits_once(tmp_path: Path, outbox_at: Any) -> None:
     """A program with numbers of its own that was killed before it heard that the outbox has a value could never go on, or send it twice."""
 
     async def story() -> None:
@@ -256,7 +244,7 @@ def test_what_is_put_again_under_its_number_waits_once(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_topic_that_is_taken_waits_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_topic_that_is_taken_waits_and_the_others_go_on(tmp_path: Path, outbox_at: Any) -> None:
     """One topic in the wrong hands holds up everything a node has to say; or what it could not say is thrown away."""
 
     async def story() -> None:
@@ -285,7 +273,7 @@ def test_a_topic_that_is_taken_waits_and_the_others_go_on(tmp_path: Path) -> Non
     asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
 
 
-def test_fenced_while_draining(tmp_path: Path) -> None:
+def test_fenced_while_draining(tmp_path: Path, outbox_at: Any) -> None:
     """Somebody registers under this name while the outbox is sent, and what is left of it is never sent."""
 
     async def story() -> None:
@@ -309,7 +297,7 @@ def test_fenced_while_draining(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_store_out_of_reach_is_not_asked_more_often_because_more_comes_in(tmp_path: Path) -> None:
+def test_a_store_out_of_reach_is_not_asked_more_often_because_more_comes_in(tmp_path: Path, outbox_at: Any) -> None:
     """Every report of a busy node asks a store that is struggling to come back once more."""
 
     async def story() -> None:
@@ -338,7 +326,7 @@ def test_a_store_out_of_reach_is_not_asked_more_often_because_more_comes_in(tmp_
     asyncio.run(story())
 
 
-def test_what_waits_is_held(tmp_path: Path) -> None:
+def test_what_waits_is_held(tmp_path: Path, outbox_at: Any) -> None:
     """The horizon passes a value that may be in the store already, while its publisher still asks itself whether it is."""
 
     async def story() -> None:
@@ -360,7 +348,7 @@ def test_what_waits_is_held(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_drained_into_jetstream(tmp_path: Path) -> None:
+def test_drained_into_jetstream(tmp_path: Path, outbox_at: Any) -> None:
     """The numbers that draining gives its batches are such as only some stores understand."""
     pytest.importorskip("nats", reason="the extra nats is not installed")
     from antiphon.store.jetstream import JetStreamBackend
@@ -409,7 +397,7 @@ DRAINER = """
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_drained_by_processes_that_are_killed(tmp_path: Path, seed: int) -> None:
+def test_drained_by_processes_that_are_killed(tmp_path: Path, seed: int, outbox_at: Any, spawned: Any) -> None:
     """A node that crashes again and again while it sends what had waited writes a report twice, or never."""
     from antiphon.store.sqlite import SqliteBackend
 
@@ -445,9 +433,3 @@ def test_drained_by_processes_that_are_killed(tmp_path: Path, seed: int) -> None
 
     assert asyncio.run(look()) == list(range(count))
     assert kills >= 2, "nobody was killed in the middle"
-
-
-def spawned(program: str, *arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)], stdout=subprocess.PIPE, text=True, bufsize=1
-    )

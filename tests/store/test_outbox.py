@@ -8,8 +8,8 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,20 +28,10 @@ def values(*numbers: int) -> list[Entry]:
     return [Entry(b"%d" % number) for number in numbers]
 
 
-@asynccontextmanager
-async def outbox_at(path: Path, **options: Any) -> AsyncIterator[Outbox]:
-    outbox = Outbox(path, node="hotline", **options)
-    await outbox.open()
-    try:
-        yield outbox
-    finally:
-        await outbox.close()
-
-
 # --- what is acknowledged is kept ----------------------------------------------------------------------------------------------
 
 
-def test_acknowledged_values_survive_a_kill(tmp_path: Path) -> None:
+def test_acknowledged_values_survive_a_kill(tmp_path: Path, outbox_at: Any, spawned: Any) -> None:
     """A node that loses its power in the field loses reports it had confirmed."""
     program = """
         import asyncio, sys
@@ -119,7 +109,7 @@ async def several(outbox: Outbox, puts: Sequence[Sequence[int]]) -> list[int]:
     return await asyncio.gather(*(outbox.put("crash", None, values(*numbers)) for numbers in puts))
 
 
-def test_puts_that_wait_together_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_puts_that_wait_together_share_a_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outbox_at: Any) -> None:
     """A node with a thousand reports a second waits for a thousand syncs of the disk, and falls behind."""
     commits: list[int] = []
     commit = OutboxFile.commit
@@ -133,7 +123,7 @@ def test_puts_that_wait_together_share_a_sync(tmp_path: Path, monkeypatch: pytes
     assert len(commits) < 50
 
 
-def test_bounds(tmp_path: Path) -> None:
+def test_bounds(tmp_path: Path, outbox_at: Any) -> None:
     """A store that stays away fills the disk of every node; or a refused report is sent later all the same."""
 
     async def story() -> None:
@@ -155,7 +145,7 @@ def test_bounds(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_disk_full(tmp_path: Path) -> None:
+def test_disk_full(tmp_path: Path, outbox_at: Any) -> None:
     """A full disk takes with it the reports of others that wait for the same sync, or ends the outbox for good."""
 
     async def story() -> None:
@@ -173,7 +163,7 @@ def test_disk_full(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_cancelled_put_is_counted_as_it_is_kept(tmp_path: Path) -> None:
+def test_cancelled_put_is_counted_as_it_is_kept(tmp_path: Path, outbox_at: Any) -> None:
     """A publish that its caller gave up is on disk and nobody counts it: the next value overtakes it."""
 
     async def story() -> None:
@@ -259,7 +249,7 @@ def test_no_directory(tmp_path: Path) -> None:
         asyncio.run(Outbox(tmp_path / "no" / "outbox.db", node="hotline").open())
 
 
-def test_one_process_at_a_time(tmp_path: Path) -> None:
+def test_one_process_at_a_time(tmp_path: Path, outbox_at: Any, spawned: Any) -> None:
     """Two processes drain one outbox, and each removes what the other has not sent."""
     program = """
         import asyncio, sys
@@ -285,9 +275,3 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     holder.kill()
     holder.wait(PATIENCE_S)
     asyncio.run(again())  # a killed process leaves no lock behind
-
-
-def spawned(program: str, *arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)], stdout=subprocess.PIPE, text=True, bufsize=1
-    )

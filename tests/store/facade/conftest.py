@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from itertools import count
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from antiphon.errors import StoreUnreachable
-from antiphon.store import Store, StoreSettings
+from antiphon.store import Store, StoreSettings, Subscription, Value
 from antiphon.store.memory import MemoryBackend
 from antiphon.store.opening import backend_for
 from antiphon.store.records import SECOND, Moment
@@ -160,3 +160,26 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def backend(url: str) -> Any:
     """A fresh store of each kind, not opened. The same address opens it again."""
     return backend_for(url)
+
+
+@pytest.fixture
+def filled() -> Callable[..., Awaitable[Any]]:
+    """Makes a topic of a store with so many values, each of which says its number."""
+
+    async def fill(store: Store, count: int = 10, topic: str = "crash") -> Any:
+        made = store.topic(topic)
+        await made.publish_many([b"%d" % number for number in range(1, count + 1)])
+        return made
+
+    return fill
+
+
+@pytest.fixture
+def seqs() -> Callable[..., Awaitable[list[Any]]]:
+    """Reads on: the numbers of the next values, and the gaps between, so many."""
+
+    async def read(subscription: Subscription, count: int) -> list[Any]:
+        items = [await subscription.read(20) for _ in range(count)]
+        return [item.seq if isinstance(item, Value) else item for item in items]
+
+    return read

@@ -8,26 +8,12 @@ from typing import Any
 import pytest
 
 from antiphon.errors import Fenced, StoreFull, StoreUnreachable, TooLarge, UsageError
-from antiphon.store import Store, Subscription, Value
 from antiphon.store.opening import backend_for
-
-
-async def filled(store: Store, count: int = 10, topic: str = "crash") -> Any:
-    made = store.topic(topic)
-    await made.publish_many([b"%d" % number for number in range(1, count + 1)])
-    return made
-
-
-async def seqs(subscription: Subscription, count: int) -> list[Any]:
-    """The numbers of the next values, and the gaps between, so many."""
-    items = [await subscription.read(20) for _ in range(count)]
-    return [item.seq if isinstance(item, Value) else item for item in items]
-
 
 # -- the continuation ----------------------------------------------------------------------------------------------------------
 
 
-async def test_whoever_comes_back_goes_on_where_it_was_done(opened: Any, backend: Any, url: str) -> None:
+async def test_whoever_comes_back_goes_on_where_it_was_done(opened: Any, backend: Any, url: str, filled: Any, seqs: Any) -> None:
     """After a crash a subscriber would lose what it had read and not processed, or process twice what was in its state."""
     async with opened(backend) as store:
         topic = await filled(store)
@@ -41,7 +27,7 @@ async def test_whoever_comes_back_goes_on_where_it_was_done(opened: Any, backend
         assert await seqs(again, 6) == [5, 6, 7, 8, 9, 10]
 
 
-async def test_the_position_never_goes_back(opened: Any, backend: Any) -> None:
+async def test_the_position_never_goes_back(opened: Any, backend: Any, filled: Any, seqs: Any) -> None:
     """A call that came late would make a subscriber read, and count, again what it was done with."""
     async with opened(backend) as store:
         topic = await filled(store)
@@ -58,7 +44,7 @@ async def test_the_position_never_goes_back(opened: Any, backend: Any) -> None:
         assert subscription.position == 5
 
 
-async def test_what_is_done_unread_is_not_delivered(opened: Any, backend: Any) -> None:
+async def test_what_is_done_unread_is_not_delivered(opened: Any, backend: Any, filled: Any, seqs: Any) -> None:
     """Somebody who decides to skip what has piled up would read it all the same."""
     async with opened(backend) as store:
         topic = await filled(store, 100)
@@ -68,7 +54,7 @@ async def test_what_is_done_unread_is_not_delivered(opened: Any, backend: Any) -
         assert await seqs(subscription, 10) == list(range(91, 101))
 
 
-async def test_calls_that_are_made_at_once_share_a_write(opened: Any, fickle: Any) -> None:
+async def test_calls_that_are_made_at_once_share_a_write(opened: Any, fickle: Any, filled: Any) -> None:
     """Each of a thousand quick steps would wait for the disk; or the state of an earlier one would win."""
     async with opened(fickle) as store:
         topic = await filled(store, 1_000)
@@ -80,7 +66,7 @@ async def test_calls_that_are_made_at_once_share_a_write(opened: Any, fickle: An
         assert (subscription.position, subscription.state) == (1_000, b"1000")
 
 
-async def test_single_values_are_done_in_any_order(opened: Any, backend: Any, url: str) -> None:
+async def test_single_values_are_done_in_any_order(opened: Any, backend: Any, url: str, filled: Any, seqs: Any) -> None:
     """Work that is finished out of order would be done again after a restart, or lost if the position were set to the last."""
     async with opened(backend) as store:
         topic = await filled(store)
@@ -100,7 +86,7 @@ async def test_single_values_are_done_in_any_order(opened: Any, backend: Any, ur
         assert (again.position, again.lag) == (10, 0)
 
 
-async def test_numbers_that_will_never_be_read_hold_nothing_up(opened: Any, backend: Any) -> None:
+async def test_numbers_that_will_never_be_read_hold_nothing_up(opened: Any, backend: Any, filled: Any, seqs: Any) -> None:
     """One erased value would keep the position, and with it the collector, behind for ever."""
     async with opened(backend) as store:
         topic = await filled(store)
@@ -113,7 +99,7 @@ async def test_numbers_that_will_never_be_read_hold_nothing_up(opened: Any, back
 
 
 @pytest.mark.parametrize("fault", ["lost", "unanswered"])
-async def test_a_continuation_that_is_not_answered_is_written_once(opened: Any, fickle: Any, fault: str) -> None:
+async def test_a_continuation_that_is_not_answered_is_written_once(opened: Any, fickle: Any, fault: str, filled: Any, seqs: Any) -> None:
     """A lost answer would look as if somebody else had come in this one's place, and end the subscriber."""
     async with opened(fickle) as store:
         topic = await filled(store)
@@ -129,7 +115,7 @@ async def test_a_continuation_that_is_not_answered_is_written_once(opened: Any, 
         assert (subscription.lease, subscription.lag) == (60.0, 6)
 
 
-async def test_a_continuation_that_was_given_up_is_part_of_the_next(opened: Any, fickle: Any) -> None:
+async def test_a_continuation_that_was_given_up_is_part_of_the_next(opened: Any, fickle: Any, filled: Any, seqs: Any) -> None:
     """After a time-out the subscriber would be fenced by its own late write, or go back behind it."""
     async with opened(fickle) as store:
         topic = await filled(store)
@@ -149,7 +135,7 @@ async def test_a_continuation_that_was_given_up_is_part_of_the_next(opened: Any,
         fickle.faults["update"].clear()
 
 
-async def test_one_in_a_hurry_does_not_end_the_write_of_the_others(opened: Any, fickle: Any) -> None:
+async def test_one_in_a_hurry_does_not_end_the_write_of_the_others(opened: Any, fickle: Any, filled: Any, seqs: Any) -> None:
     """Whoever gave the store ten seconds would be told after a tenth of one that it does not answer."""
     async with opened(fickle) as store:
         topic = await filled(store)
@@ -167,7 +153,7 @@ async def test_one_in_a_hurry_does_not_end_the_write_of_the_others(opened: Any, 
         assert (subscription.position, subscription.state) == (2, b"two")
 
 
-async def test_closing_does_not_swallow_that_it_was_cancelled(opened: Any, fickle: Any) -> None:
+async def test_closing_does_not_swallow_that_it_was_cancelled(opened: Any, fickle: Any, filled: Any) -> None:
     """A program that is told to stop while it closes a subscription would go on with the next thing it has to do."""
     async with opened(fickle) as store:
         topic = await filled(store)
@@ -186,7 +172,7 @@ async def test_closing_does_not_swallow_that_it_was_cancelled(opened: Any, fickl
             fickle.faults.clear()
 
 
-async def test_a_state_that_is_refused_is_not_kept_in_mind(opened: Any, fickle: Any) -> None:
+async def test_a_state_that_is_refused_is_not_kept_in_mind(opened: Any, fickle: Any, filled: Any, seqs: Any) -> None:
     """One state for which there was no room would make every later one fail."""
     async with opened(fickle, state_bytes=100) as store:
         topic = await filled(store)
@@ -213,7 +199,7 @@ async def test_a_state_that_is_refused_is_not_kept_in_mind(opened: Any, fickle: 
         assert (subscription.position, subscription.state) == (2, b"two")
 
 
-async def test_too_many_single_values_are_refused(opened: Any, fickle: Any) -> None:
+async def test_too_many_single_values_are_refused(opened: Any, fickle: Any, filled: Any) -> None:
     """A record that grows with every value would make each step slower than the one before."""
     async with opened(fickle, marks=10) as store:
         topic = await filled(store, 100)
@@ -229,7 +215,7 @@ async def test_too_many_single_values_are_refused(opened: Any, fickle: Any) -> N
 # -- who holds it --------------------------------------------------------------------------------------------------------------
 
 
-async def test_only_the_newest_holder_goes_on(opened: Any, backend: Any, url: str) -> None:
+async def test_only_the_newest_holder_goes_on(opened: Any, backend: Any, url: str, filled: Any, seqs: Any) -> None:
     """Two processes that both believe to be the dispatcher would both send the ambulance."""
     async with opened(backend) as store, opened(backend_for(url)) as other:
         topic = await filled(store, 100)
@@ -249,7 +235,7 @@ async def test_only_the_newest_holder_goes_on(opened: Any, backend: Any, url: st
         await second.done(2)
 
 
-async def test_a_reader_that_only_reads_hears_that_it_was_replaced(opened: Any, backend: Any) -> None:
+async def test_a_reader_that_only_reads_hears_that_it_was_replaced(opened: Any, backend: Any, filled: Any, seqs: Any) -> None:
     """A holder that never says done would read on beside its successor for ever."""
     async with opened(backend) as store:
         topic = await filled(store, 3)
@@ -266,7 +252,7 @@ async def test_a_reader_that_only_reads_hears_that_it_was_replaced(opened: Any, 
             await seqs(gone, 4)
 
 
-async def test_of_many_who_come_back_at_once_one_is_left(opened: Any, backend: Any) -> None:
+async def test_of_many_who_come_back_at_once_one_is_left(opened: Any, backend: Any, filled: Any) -> None:
     """A fleet that restarts together would leave the subscriber with nobody, or with two."""
     async with opened(backend) as store:
         topic = await filled(store)
@@ -278,7 +264,7 @@ async def test_of_many_who_come_back_at_once_one_is_left(opened: Any, backend: A
 
 
 @pytest.mark.parametrize("fault", ["lost", "unanswered"])
-async def test_coming_is_not_lost_with_an_answer(opened: Any, fickle: Any, fault: str) -> None:
+async def test_coming_is_not_lost_with_an_answer(opened: Any, fickle: Any, fault: str, filled: Any, seqs: Any) -> None:
     """A subscriber that was made, and not told so, would be refused as its own double."""
     async with opened(fickle) as store:
         topic = await filled(store)
@@ -290,7 +276,7 @@ async def test_coming_is_not_lost_with_an_answer(opened: Any, fickle: Any, fault
         await again.done(1)
 
 
-async def test_a_subscriber_that_leaves_is_forgotten(opened: Any, backend: Any) -> None:
+async def test_a_subscriber_that_leaves_is_forgotten(opened: Any, backend: Any, filled: Any) -> None:
     """Values would be kept for somebody who will never come back."""
     async with opened(backend) as store:
         topic = await filled(store)

@@ -9,25 +9,12 @@ from typing import Any
 import pytest
 
 from antiphon.errors import InvalidName, InvalidOption, StoreUnreachable, TimedOut, UsageError
-from antiphon.store import Gap, Store, Subscription, Value
-
-
-async def filled(store: Store, count: int = 10, topic: str = "crash") -> Any:
-    made = store.topic(topic)
-    await made.publish_many([b"%d" % number for number in range(1, count + 1)])
-    return made
-
-
-async def seqs(subscription: Subscription, count: int) -> list[Any]:
-    """The numbers of the next values, and the gaps between, so many."""
-    items = [await subscription.read(20) for _ in range(count)]
-    return [item.seq if isinstance(item, Value) else item for item in items]
-
+from antiphon.store import Gap, Value
 
 # -- reading -------------------------------------------------------------------------------------------------------------------
 
 
-async def test_values_are_read_in_order_in_every_way_of_reading(opened: Any, backend: Any) -> None:
+async def test_values_are_read_in_order_in_every_way_of_reading(opened: Any, backend: Any, filled: Any) -> None:
     """A program that reads one value and then the rest in batches would miss some, or read some twice."""
     async with opened(backend) as store:
         topic = await filled(store, 3_000)
@@ -60,7 +47,7 @@ async def test_a_reader_waits_for_what_is_not_published_yet(opened: Any, backend
         assert (await reading).data == b"now"
 
 
-async def test_several_readers_share_the_values(opened: Any, backend: Any) -> None:
+async def test_several_readers_share_the_values(opened: Any, backend: Any, filled: Any) -> None:
     """Workers that read one subscription would process a value twice, or never."""
     async with opened(backend, prefetch_values=16) as store:
         topic = await filled(store, 500)
@@ -100,7 +87,7 @@ async def test_a_reader_that_is_cancelled_loses_nothing(opened: Any, backend: An
         assert read == list(range(1, 61))
 
 
-async def test_where_a_new_subscriber_begins(opened: Any, backend: Any) -> None:
+async def test_where_a_new_subscriber_begins(opened: Any, backend: Any, filled: Any, seqs: Any) -> None:
     """Somebody who wants only what is new would be flooded with the past; or miss what comes between asking and reading."""
     async with opened(backend) as store:
         topic = await filled(store, 5)
@@ -112,7 +99,7 @@ async def test_where_a_new_subscriber_begins(opened: Any, backend: Any) -> None:
         assert (latest.position, latest.state, latest.epoch) == (5, b"", 1)
 
 
-async def test_what_is_read_ahead_is_bounded(opened: Any, fickle: Any) -> None:
+async def test_what_is_read_ahead_is_bounded(opened: Any, fickle: Any, filled: Any, seqs: Any) -> None:
     """A subscriber that is slow would fill its memory with the whole topic."""
     async with opened(fickle, prefetch_values=20) as store:
         topic = await filled(store, 1_000)
@@ -135,7 +122,7 @@ async def test_what_is_read_ahead_is_bounded(opened: Any, fickle: Any) -> None:
 # -- gaps and leases -----------------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_collected_is_told(opened: Any, fickle: Any, hand: Any) -> None:
+async def test_what_was_collected_is_told(opened: Any, fickle: Any, hand: Any, filled: Any, seqs: Any) -> None:
     """A subscriber that was away for too long would never know that it missed something."""
     async with opened(fickle, node_timeout_s=0.05) as store:
         topic = await filled(store, 5)
@@ -152,7 +139,7 @@ async def test_what_was_collected_is_told(opened: Any, fickle: Any, hand: Any) -
         assert store.stats()["gaps"] == 1
 
 
-async def test_values_older_than_the_lease_are_skipped_exactly(opened: Any, fickle: Any, hand: Any) -> None:
+async def test_values_older_than_the_lease_are_skipped_exactly(opened: Any, fickle: Any, hand: Any, seqs: Any) -> None:
     """A warning about a crash of yesterday would be acted on today; or one that is still due would be dropped a moment early."""
     async with opened(fickle) as store:
         topic = store.topic("crash")
@@ -170,7 +157,7 @@ async def test_values_older_than_the_lease_are_skipped_exactly(opened: Any, fick
         assert store.stats()["expired"] == 1
 
 
-async def test_a_lease_is_judged_when_the_value_is_delivered(opened: Any, fickle: Any, hand: Any) -> None:
+async def test_a_lease_is_judged_when_the_value_is_delivered(opened: Any, fickle: Any, hand: Any, filled: Any, seqs: Any) -> None:
     """What was fresh when it was read ahead would be delivered long after it is of any use."""
     async with opened(fickle) as store:
         topic = await filled(store, 10)
@@ -185,7 +172,7 @@ async def test_a_lease_is_judged_when_the_value_is_delivered(opened: Any, fickle
         assert subscription.position == 11, "what expired is not waited for"
 
 
-async def test_somebody_in_a_hurry_gets_what_is_there(opened: Any, fickle: Any) -> None:
+async def test_somebody_in_a_hurry_gets_what_is_there(opened: Any, fickle: Any, filled: Any, seqs: Any) -> None:
     """A reader that waits only for a moment would never be given what lies ready, because the store's time takes longer to ask for."""
     time = fickle._backend.time
 
@@ -211,7 +198,7 @@ async def test_somebody_in_a_hurry_gets_what_is_there(opened: Any, fickle: Any) 
         assert (await subscription.read(timeout=0)).seq == 2, "with an hour to go nobody need ask what time it is"
 
 
-async def test_renewing_a_lease_counts_at_once(opened: Any, fickle: Any, hand: Any) -> None:
+async def test_renewing_a_lease_counts_at_once(opened: Any, fickle: Any, hand: Any, filled: Any, seqs: Any) -> None:
     """Somebody who asks for more time would lose what is due under the new lease."""
     async with opened(fickle) as store:
         topic = await filled(store, 3)
@@ -225,7 +212,7 @@ async def test_renewing_a_lease_counts_at_once(opened: Any, fickle: Any, hand: A
         assert (await topic.subscribe(lease=7.5, id="me")).lease == 7.5
 
 
-async def test_holes_are_told_exactly_and_once(opened: Any, backend: Any, url: str) -> None:
+async def test_holes_are_told_exactly_and_once(opened: Any, backend: Any, url: str, filled: Any, seqs: Any) -> None:
     """What was marked done, and then removed, would be reported as lost; or a lost value passed over."""
     async with opened(backend) as store:
         topic = await filled(store)
@@ -242,7 +229,7 @@ async def test_holes_are_told_exactly_and_once(opened: Any, backend: Any, url: s
 # -- the store is out of reach -------------------------------------------------------------------------------------------------
 
 
-async def test_reading_goes_on_when_the_store_does(opened: Any, fickle: Any) -> None:
+async def test_reading_goes_on_when_the_store_does(opened: Any, fickle: Any, filled: Any, seqs: Any) -> None:
     """A short outage would end every subscription, or repeat or lose values around it."""
     async with opened(fickle, prefetch_values=20) as store:
         topic = await filled(store, 100)
@@ -262,7 +249,7 @@ async def test_reading_goes_on_when_the_store_does(opened: Any, fickle: Any) -> 
         assert not store.stats()["trouble"]
 
 
-async def test_a_store_that_cannot_be_reached_is_an_error_within_the_time(opened: Any, fickle: Any) -> None:
+async def test_a_store_that_cannot_be_reached_is_an_error_within_the_time(opened: Any, fickle: Any, filled: Any) -> None:
     """Whoever subscribes would hang."""
     async with opened(fickle, timeout_s=0.1) as store:
         topic = await filled(store)
@@ -285,7 +272,7 @@ async def test_a_store_that_cannot_be_reached_is_an_error_within_the_time(opened
 # -- bad input and cancelling --------------------------------------------------------------------------------------------------
 
 
-async def test_what_makes_no_sense_is_refused(opened: Any, backend: Any) -> None:
+async def test_what_makes_no_sense_is_refused(opened: Any, backend: Any, filled: Any, seqs: Any) -> None:
     """A lease of nonsense would keep values for ever, or for nobody; a wrong number would skip values that nobody has seen."""
     async with opened(backend) as store:
         topic = await filled(store)
@@ -316,7 +303,7 @@ async def test_what_makes_no_sense_is_refused(opened: Any, backend: Any) -> None
 
 
 @pytest.mark.parametrize("call", ["publish", "publish_many", "erase", "register", "release", "subscribe", "subscribers", "info", "at"])
-async def test_cancelling_a_call_of_a_topic_leaves_it_whole(opened: Any, backend: Any, call: str) -> None:
+async def test_cancelling_a_call_of_a_topic_leaves_it_whole(opened: Any, backend: Any, call: str, filled: Any, seqs: Any) -> None:
     """A program that times out would leave a topic that can no longer be written or read."""
     arguments: dict[str, Any] = {"publish": (b"x",), "publish_many": ([b"x", b"y"],), "erase": ([1],), "at": (2,)}
     async with opened(backend) as store:
@@ -337,7 +324,7 @@ async def test_cancelling_a_call_of_a_topic_leaves_it_whole(opened: Any, backend
 
 
 @pytest.mark.parametrize("call", ["done", "done_one", "renew", "unsubscribe", "read", "read_many"])
-async def test_cancelling_a_call_of_a_subscription_leaves_it_whole(opened: Any, backend: Any, call: str) -> None:
+async def test_cancelling_a_call_of_a_subscription_leaves_it_whole(opened: Any, backend: Any, call: str, filled: Any, seqs: Any) -> None:
     """A program that times out would find its subscription fenced by itself, or a value gone."""
     arguments: dict[str, Any] = {"done": (1,), "done_one": (2,), "renew": (60,), "read": (5,), "read_many": (2, 5)}
     async with opened(backend) as store:
