@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
-import textwrap
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -307,10 +304,6 @@ def test_cancelled_anywhere() -> None:
 # --- processes -----------------------------------------------------------------------------------------------------------------
 
 
-def spawned(program: str, *arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)], stdout=subprocess.PIPE, text=True)
-
-
 READER = """
     import asyncio, sys
     from antiphon.store.holdings import Holdings
@@ -333,7 +326,7 @@ READER = """
 """
 
 
-def test_a_frozen_process_holds_it_for_its_time_out(tmp_path: Path) -> None:
+def test_a_frozen_process_holds_it_for_its_time_out(tmp_path: Path, spawned: Any) -> None:
     """A frozen machine stops collection for ever; or its readers are not waited for as long as was promised."""
     url = f"sqlite:{tmp_path / 'store.db'}"
 
@@ -386,7 +379,7 @@ COLLECTS = """
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_killed_collectors(tmp_path: Path, seed: int) -> None:
+def test_killed_collectors(tmp_path: Path, seed: int, spawned: Any) -> None:
     """A collector that is killed in the middle leaves a hole, or a store in which nobody else can collect."""
     chance, url = Random(seed), f"sqlite:{tmp_path / 'store.db'}"
 

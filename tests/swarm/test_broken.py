@@ -101,7 +101,7 @@ def test_an_error_in_a_protocol_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -
 def test_members_that_send_frames_on_for_ever_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """One seed in which frames beget frames would take all memory and time, and nobody would learn which seed it was."""
     monkeypatch.setitem(MULTICASTS, "broken", Echo)
-    monkeypatch.setattr("antiphon.sim.swarm.view_run.FRAMES_LIMIT", 5_000)
+    monkeypatch.setattr("antiphon.sim.swarm.view_run._BoundedWorld.frames_limit", 5_000)
     outcome = run_seed(Case(seed=3, multicast="broken", faults=()))
     assert "more than 5,000 frames" in outcome.error
     assert outcome.frames < 5_000 * 7

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Any, TypeAlias
@@ -10,7 +9,6 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from antiphon.errors import WorldError
 from antiphon.sim.ground import Ground
 from antiphon.sim.log import Delivered
 from antiphon.sim.oracles import Violation
@@ -77,12 +75,3 @@ def outcome_of(
         virtual_s=world.now,
         log_hash=blake2b(msgspec.msgpack.encode(world.logs), digest_size=8).hexdigest(),
     )
-
-
-def storm(world: Ground[Any], limit: int) -> WorldError:
-    """What is raised when more than `limit` frames have arrived: members that send frames to each other for ever must not be waited for."""
-    kinds = Counter[str]()
-    for (_, _, kind), count in world.frames.items():
-        kinds[kind] += count
-    told = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
-    return WorldError(f"more than {limit:,} frames by {world.now:.3f} s ({told}): look for frames that beget frames")

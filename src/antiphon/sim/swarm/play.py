@@ -11,7 +11,6 @@ from functools import partial
 
 import msgspec
 
-from antiphon.debugger.tap import Passage
 from antiphon.errors import WorldError
 from antiphon.model.control import Wants
 from antiphon.model.events import Departed, Event
@@ -20,16 +19,14 @@ from antiphon.sim.network import LinkModel
 from antiphon.sim.node_world import NodeWorld
 from antiphon.sim.oracles import Violation, private
 from antiphon.sim.oracles.history import History
+from antiphon.sim.swarm.bounded import Bounded
 from antiphon.sim.swarm.case import Case, run_name
 from antiphon.sim.swarm.chatter import GROUP, Chatter
 from antiphon.sim.swarm.node_weather import Act, NodeWeather
-from antiphon.sim.swarm.outcome import storm
 
 CALM_LIMIT_S = 120.0
 """Virtual seconds of quiet after which those who have not found together never will."""
 GATHER_LIMIT_S = 60.0
-FRAMES_LIMIT = 400_000
-"""Frames that may arrive in one run."""
 _FAILING_LOSS = 0.7
 _REJOIN_S = 0.3
 """After how long a node that was put out, or could not come in, tries again."""
@@ -261,13 +258,5 @@ class Play:
         return "; ".join(told)
 
 
-class _BoundedWorld(NodeWorld):
-    """A world that fails when too many frames arrive in it."""
-
-    _arrived = 0
-
-    def _arrive(self, passage: Passage) -> None:
-        self._arrived += 1
-        if self._arrived > FRAMES_LIMIT:
-            raise storm(self, FRAMES_LIMIT)
-        super()._arrive(passage)
+class _BoundedWorld(Bounded, NodeWorld):
+    frames_limit = 400_000

@@ -17,13 +17,13 @@ from functools import partial
 
 import msgspec
 
-from antiphon.debugger.tap import Passage
 from antiphon.sim.log import MemberLog
 from antiphon.sim.network import LinkModel
 from antiphon.sim.oracles import check
 from antiphon.sim.oracles.history import History
+from antiphon.sim.swarm.bounded import Bounded
 from antiphon.sim.swarm.case import Case, run_name
-from antiphon.sim.swarm.outcome import Keep, Outcome, outcome_of, storm
+from antiphon.sim.swarm.outcome import Keep, Outcome, outcome_of
 from antiphon.sim.swarm.weather import Weather
 from antiphon.sim.view_world import ViewWorld
 from antiphon.sim.workload import Workload
@@ -33,8 +33,6 @@ SETTLE_LIMIT_S = 60.0
 _FLUSH_STEP_S = 3.0
 """Longer than a heartbeat, a few requests and their answers take in a quiet network: if nothing changed over one such step, nothing
 will."""
-FRAMES_LIMIT = 1_000_000
-"""Frames that may arrive in one run; most have two thousand, the wildest of six thousand seeds had 250,000."""
 _FAILING_LOSS = 0.7
 
 
@@ -63,16 +61,9 @@ def run_views(case: Case, weather: Weather | None = None, trace: Keep | None = N
     return _outcome(case, world, workload, stalled=stalled, error=error)
 
 
-class _BoundedWorld(ViewWorld):
-    """A world that fails when too many frames arrive in it."""
-
-    _arrived = 0
-
-    def _arrive(self, passage: Passage) -> None:
-        self._arrived += 1
-        if self._arrived > FRAMES_LIMIT:
-            raise storm(self, FRAMES_LIMIT)
-        super()._arrive(passage)
+class _BoundedWorld(Bounded, ViewWorld):
+    frames_limit = 1_000_000
+    """Most runs have two thousand frames, the wildest of six thousand seeds had 250,000."""
 
 
 def _live(world: ViewWorld, workload: Workload, weather: Weather) -> str:
