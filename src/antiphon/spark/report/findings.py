@@ -107,7 +107,8 @@ def _take_traces(found: Findings, tables: Tables) -> None:
         F.count(F.when(open_ended, 1)).alias("cut_off"),
         F.sum("clock_jumps").alias("clock_jumps"),
     )
-    found.take("runs", runs.join(tables.events.transform(worlds_of), "run", "left").orderBy(F.desc("rows"), "run"))
+    # Real ones first: one among a hundred simulations is what a reader looks for.
+    found.take("runs", runs.join(tables.events.transform(worlds_of), "run", "left").orderBy("world", F.desc("rows"), "run"))
     found.take(
         "aside", tables.aside.groupBy("reason").agg(F.count(F.lit(1)).alias("times"), F.sum("amount").alias("amount")).orderBy("reason")
     )

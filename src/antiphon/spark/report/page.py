@@ -43,7 +43,7 @@ def page(found: Findings, title: str = "", commands: Sequence[str] = (), about: 
 
 
 def _origin(about: str) -> str:
-    return f"Everything {'after the first paragraph' if about else 'on this page'} comes from the traces alone."
+    return f"Everything {'but the first paragraph' if about else 'on this page'} comes from the traces alone."
 
 
 def _subtitle(found: Findings) -> str:
