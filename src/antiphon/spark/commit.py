@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from antiphon.spark.continuity import Aside, Writer
 from antiphon.spark.inspection import file_system
 from antiphon.spark.leftovers import remove_leftovers
+from antiphon.trace.files import sync
 
 VERSION = 1
 
@@ -93,7 +94,7 @@ def _put(root: str, name: str, data: bytes) -> bool:
         finally:
             with suppress(OSError):
                 os.unlink(unfinished)
-        _sync(str(folder))
+        sync(folder)
         return True
     if files.get_file_info(final).type != fs.FileType.NotFound:
         return _holds(files, final, data)
@@ -106,11 +107,3 @@ def _put(root: str, name: str, data: bytes) -> bool:
 def _holds(files: Any, path: str, data: bytes) -> bool:
     with files.open_input_stream(path) as source:
         return bool(source.read() == data)
-
-
-def _sync(folder: str) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -60,17 +60,18 @@ def path_of(directory: Path, run: str, writer: str, number: int) -> Path:
 
 def finish(unfinished: Path, path: Path) -> None:
     """Makes a file that is whole seen, and lets it survive the machine's failure."""
-    file = os.open(unfinished, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+    sync(unfinished)
     os.replace(unfinished, path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync(path.parent)
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """What was written to a file survives the machine's failure; of a directory, that its files are there under their names."""
+    handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)
 
 
 def need_pyarrow() -> None:

@@ -19,6 +19,7 @@ from pyarrow import fs
 
 from antiphon.errors import InvalidOption, TooLarge
 from antiphon.store.records import KEY_BYTES, Entry
+from antiphon.trace.files import sync
 
 SCHEMA = pa.schema([("data", pa.binary()), ("key", pa.string())])
 NAME_SUFFIX = ".arrow"
@@ -79,7 +80,7 @@ class Staging:
                 out.flush()
                 os.fsync(out.fileno())
             os.rename(unfinished, path)
-            _sync_directory(str(path.parent))
+            sync(path.parent)
         except BaseException:
             with suppress(OSError):
                 os.unlink(unfinished)
@@ -150,14 +151,6 @@ def _largest(rows: pa.RecordBatch) -> int:
 def _with(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield first
     yield from rest
-
-
-def _sync_directory(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _gone(path: str, why: str) -> InvalidOption:
