@@ -95,12 +95,12 @@ def delays(tables: Tables, bucket_s: float | None = None) -> Delays:
         passed = settled(passed)  # it is looked at twice: once for the clocks, once with what they say
         differences = settled(passed.transform(clocks))
         passed = passed.transform(_corrected, differences)
-    begins = events.where(F.col("kind") == "open").groupBy("run").agg(F.min("time_ns").alias("began_ns"))
+    begins = settled(events.where(F.col("kind") == "open").groupBy("run").agg(F.min("time_ns").alias("began_ns")))
     width = bucket_s or _usual_bucket(events, begins)
     bucket = F.floor(_since("delivered_ns") / (width * _SECOND))
     measured = passed.join(F.broadcast(begins), "run").withColumn("bucket", bucket).transform(_measures)
     bins = settled(histogram(measured, ["run", "group", "member", "bucket", "measure"]))
-    described = events.transform(groups_of), events.transform(worlds_of)
+    described = settled(events.transform(groups_of)), settled(events.transform(worlds_of))  # every question asks for them
     return Delays(bins, *described, rates(events), occupancy(events), views(events), differences, width)
 
 
