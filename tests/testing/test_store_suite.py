@@ -413,6 +413,7 @@ MUTANTS: list[tuple[type[MemoryBackend], str]] = [
     (BeginsBelowTheFloor, "nobody_begins_below_the_floor"),
     (OverlooksWhoCameMeanwhile, "who_subscribes_while_others_collect_misses_nothing"),
     (ForgetsNumbersWithValues, "numbers_go_on_when_everything_is_collected"),
+    (ForgetsNumbersWithValues, "numbers_go_on_when_the_newest_were_marked_and_collected"),
     (ForgetsItsPublisherWithValues, "a_repeat_is_known_when_its_values_are_gone"),
     (TrustsTheHorizon, "a_horizon_beyond_the_time_is_the_time"),
     (EndsLeasesEarly, "a_lease_ends_to_the_nanosecond"),

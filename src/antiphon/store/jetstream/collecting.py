@@ -4,7 +4,8 @@ The collector reads the gate, then the subscribers, then writes the gate anew if
 changed since. A subscriber made in between has passed through the gate, so the write fails and all is looked at again. Where subscribers
 change all the time, so that it never comes to write, it does without the second condition: what a subscriber had let go a moment ago, it
 has let go. Killed after the floor was written, the collector has lost nothing: nobody reads below the floor, and the next one
-removes what is left. The newest value of every publisher stays in the stream, below the floor, because it says how far the numbers are.
+removes what is left. The newest value of every publisher stays in the stream, below the floor or marked done by all, because it says how
+far the numbers are.
 
 Costs one read of all subscribers, O(log n) questions per distinct lease, and one purge per publisher; marked values go one by one.
 """
@@ -132,13 +133,19 @@ class Collecting:
     async def _punch(self, topic: TopicStream, options: TopicOptions, verdict: Verdict) -> int:
         """Removes the values of these ranges, and notes in the gate that they are gone, so that the next one need not look for them."""
         removed, filled = 0, Ranges(verdict.after.holes)
+        values = topic.subjects.values(options)
+        # Without the newest value of its publisher, the next one would get its number: below the marks of those who are done with it.
+        newest = [await topic.newest(subject) for subject in (await topic.state(values)).subjects or ()]
+        marks = {stored.place for stored in newest if stored is not None}
         for low, high in verdict.holes:
             if removed >= _HOLES:
                 break
             high = min(high, low + _HOLES)
-            places = [place for _, place in await labels(topic, low, high, options, topic.subjects.values(options))]
-            removed += await delete_all(topic, places, overwrite=False)
-            filled.add(low, high)
+            there = await labels(topic, low, high, options, values)
+            removed += await delete_all(topic, [place for _, place in there if place not in marks], overwrite=False)
+            stay = Ranges((label.seq, label.seq) for label, place in there if place in marks)
+            for gone in stay.missing(low, high):
+                filled.add(*gone)
         note = Message(topic.subjects.floor, encode(Floor(verdict.after.floor, tuple(filled))), ROLLUP)
         try:
             await topic.write([note], Condition(topic.subjects.floor, verdict.gate), vital=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from antiphon.testing.store_suite.stage import HOUR, Stage, check, equal, everything, numbered, seqs, texts, until
+from msgspec.structs import replace
+
+from antiphon.store.records import TopicOptions
+from antiphon.testing.store_suite.stage import HOUR, Stage, check, equal, everything, holds, numbered, seqs, texts, until
 
 
 @check
@@ -57,6 +60,24 @@ async def numbers_go_on_when_everything_is_collected(stage: Stage) -> None:
     equal("the next numbers", (receipt.first, receipt.last), (4, 5))
     equal("what is there", texts(await everything(store, "t")), ["p/4", "p/5"])
     equal("a new one begins at", (await store.subscribe("t", "late", HOUR)).position, 3)
+
+
+@check
+async def numbers_go_on_when_the_newest_were_marked_and_collected(stage: Stage) -> None:
+    """The next value would get the number of one that somebody has marked as done, and that somebody would never read it."""
+    store, other = await stage.open(), await stage.open()
+    for topic, options in (("own", TopicOptions()), ("shared", TopicOptions(shared=True))):
+        grant = await store.register(topic, "p", options=options)
+        await store.publish(grant, 1, numbered("p", 1, 5))
+        reader = await store.subscribe(topic, "s", HOUR)
+        await store.update(replace(reader, marks=((2, 2), (4, 5))))
+        await other.collect(topic, await store.time())
+        equal(f"the newest number of {topic}", (await other.info(topic)).last, 5)
+        holds(f"what is there of {topic}", {1, 3} <= set(seqs(await everything(other, topic))) <= {1, 3, 5})
+        fresh = await other.register(topic, "p")
+        equal(f"the grant of {topic}", (fresh.number, fresh.last), (5, 5))
+        await other.publish(fresh, 5, numbered("p", 5, 2))
+        equal(f"what comes next in {topic}", [(value.seq, value.data) for value in await everything(store, topic, 5)], [(6, b"p/6")])
 
 
 @check
