@@ -146,7 +146,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
         # The model's values get the times that they have in the store.
         times = {value.seq: value.time for value in self.do(everything(self.store, topic))}
         here = self.model._shelf.topics[topic]
-        here.stored = [one._replace(value=one.value._replace(time=times.get(one.seq, one.value.time))) for one in here.stored]
+        here.stored = [one._replace(value=replace(one.value, time=times.get(one.seq, one.value.time))) for one in here.stored]
 
     @rule(grant=grants, ages=st.lists(st.integers(-1, 5), min_size=1, max_size=4))
     def erase(self, grant: Both, ages: list[int]) -> None:
@@ -287,7 +287,7 @@ async def everything(backend: Backend, topic: str) -> list[Value]:
 
 
 def plain_value(value: Value) -> Value:
-    return value._replace(place=0)
+    return replace(value, place=0)
 
 
 def plain_subscriber(subscriber: Subscriber | None) -> Subscriber | None:

@@ -141,7 +141,7 @@ class ValuesAreBornOld(MemoryBackend):
         class Older(_Wrapped):
             async def take(self, limit: int, timeout_s: float) -> Chunk:
                 chunk = await super().take(limit, timeout_s)
-                return chunk._replace(values=[value._replace(time=value.time - 10_000_000_000) for value in chunk.values])
+                return chunk._replace(values=[replace(value, time=value.time - 10_000_000_000) for value in chunk.values])
 
         return Older(await super().reader(topic, after))
 
