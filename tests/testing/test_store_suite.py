@@ -130,6 +130,30 @@ class SleepsThrough(MemoryBackend):
             return None
 
 
+class SilentAboutTheEnd(MemoryBackend):
+    async def reader(self, topic: str, after: int, place: int = 0) -> Reader:
+        class Silent(_Wrapped):
+            async def take(self, limit: int, timeout_s: float) -> Chunk:
+                return (await super().take(limit, timeout_s))._replace(gone=0)
+
+        return Silent(await super().reader(topic, after))
+
+
+class TakesWhatIsBehindForGone(MemoryBackend):
+    """Looks whether there are values, and only then how far the topic is."""
+
+    async def reader(self, topic: str, after: int, place: int = 0) -> Reader:
+        newest = self.info
+
+        class Hasty(_Wrapped):
+            async def take(self, limit: int, timeout_s: float) -> Chunk:
+                chunk = await super().take(limit, timeout_s)
+                await asyncio.sleep(0.001)
+                return chunk if chunk.values else chunk._replace(gone=(await newest(topic)).last)
+
+        return Hasty(await super().reader(topic, after))
+
+
 class TimeGoesBack(MemoryBackend):
     async def time(self) -> Moment:
         self.calls = getattr(self, "calls", 0) + 1
@@ -397,6 +421,8 @@ MUTANTS: list[tuple[type[MemoryBackend], str]] = [
     (ReaderSkips, "a_reader_keeps_to_its_limit_and_its_order"),
     (ReaderLosesWhatIsCancelled, "a_take_that_is_cancelled_loses_nothing"),
     (ReaderLies, "a_reader_is_told_what_is_gone"),
+    (SilentAboutTheEnd, "that_the_newest_are_gone_is_said_before_the_next_comes"),
+    (TakesWhatIsBehindForGone, "what_is_on_its_way_is_not_said_to_be_gone"),
     (SleepsThrough, "a_reader_waits_for_what_is_not_yet_published"),
     (SleepsThrough, "who_watches_is_woken"),
     (TimeGoesBack, "time_never_goes_back"),

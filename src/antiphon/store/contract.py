@@ -43,7 +43,8 @@ class Reader(Protocol):
 
     async def take(self, limit: int, timeout_s: float) -> Chunk:
         """Up to `limit` values after those taken before; waits for the first one at most `timeout_s` (0: does not wait), and is then
-        an empty chunk. Numbers that are missing between values are not in the store any more."""
+        an empty chunk. Numbers that are missing between values are not in the store any more. That those behind the newest value are
+        missing is said by `gone` of an empty chunk: else nobody would hear of it before the next publish."""
 
     async def close(self) -> None: ...
 

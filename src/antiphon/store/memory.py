@@ -265,7 +265,8 @@ class _Reader:
             begin = bisect_right(here.stored, self._after, key=lambda stored: stored.seq)
             values = [stored.value for stored in here.stored[begin : begin + limit]]
             self._after = values[-1].seq if values else self._after
-            return bool(values), Chunk(values, here.floor, here.last, shelf.time())
+            gone = here.last if begin == len(here.stored) else 0
+            return bool(values), Chunk(values, here.floor, here.last, shelf.time(), gone)
 
         return await self._backend._until(look, timeout_s)
 

@@ -201,8 +201,8 @@ class Prefetch:
         return chunk
 
     async def _accept(self, chunk: Chunk) -> None:
-        values, floor = chunk.values, chunk.floor
-        if not self._mutable_known and self._succession.holes(values, floor):
+        values, floor, gone = chunk.values, chunk.floor, chunk.gone
+        if not self._mutable_known and self._succession.holes(values, floor, gone):
             # A topic's options are decided when its first value is written, so they are asked for once a number is missing.
             info = await self._reach.insist(lambda: self._reach.backend.info(self._topic))
             self._succession.mutable = info.options.mutable
@@ -216,7 +216,7 @@ class Prefetch:
             self._trace(values[0])
         size = sum(map(len, map(_DATA, values)))
         self._limit = self._next_limit(len(values), size)
-        items = self._succession.items(values, floor)
+        items = self._succession.items(values, floor, gone)
         self._hold()
         if items:
             oldest = values[0].time if values else chunk.time

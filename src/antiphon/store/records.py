@@ -63,6 +63,8 @@ class Chunk(NamedTuple):
     last: int
     """The newest number published when this was read."""
     time: Moment
+    gone: int = 0
+    """Of a chunk without values: no number up to here will ever be given, since those that were not have been removed."""
 
 
 class Grant(NamedTuple):

@@ -30,16 +30,16 @@ class Succession:
         """Numbers that will never be read; at most so many ranges, beyond which they are only told."""
         self._marks = marks
 
-    def holes(self, values: Sequence[Value], floor: int) -> bool:
+    def holes(self, values: Sequence[Value], floor: int, gone: int = 0) -> bool:
         """Whether numbers are missing that have to be accounted for."""
         cursor = self.cursor
         if not values:
-            return floor > cursor
+            return floor > cursor or gone > cursor
         return values[0].seq != cursor + 1 or values[-1].seq != cursor + len(values) or floor > values[-1].seq
 
-    def items(self, values: Sequence[Value], floor: int) -> list[Item]:
-        """The values in order, with the gaps between them."""
-        if not self.holes(values, floor):
+    def items(self, values: Sequence[Value], floor: int, gone: int = 0) -> list[Item]:
+        """The values in order, with the gaps between them, and where there are none with the gap up to `gone`."""
+        if not self.holes(values, floor, gone):
             if values:
                 self.cursor = values[-1].seq
             return list(values)
@@ -49,7 +49,7 @@ class Succession:
                 self._miss(value.seq - 1, floor, items)
                 items.append(value)
                 self.cursor = value.seq
-        self._miss(floor, floor, items)
+        self._miss(floor if values else max(floor, gone), floor, items)
         return items
 
     def skip(self, first: int, last: int) -> None:

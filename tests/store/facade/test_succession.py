@@ -17,8 +17,11 @@ from antiphon.store.succession import Item, Succession
     marked=st.sets(st.integers(1, 40), max_size=8),
     chunk=st.integers(1, 10),
     mutable=st.booleans(),
+    behind=st.integers(0, 5),
 )
-def test_every_number_is_accounted_for(there: set[int], floor: int, position: int, marked: set[int], chunk: int, mutable: bool) -> None:
+def test_every_number_is_accounted_for(
+    there: set[int], floor: int, position: int, marked: set[int], chunk: int, mutable: bool, behind: int
+) -> None:
     """A value that is gone would be passed over in silence, or one that is there be called gone."""
     marks = Ranges((number, number) for number in sorted(marked) if number > position)
     succession = Succession(position, marks)
@@ -28,14 +31,15 @@ def test_every_number_is_accounted_for(there: set[int], floor: int, position: in
     for at in range(0, len(values), chunk):
         part = values[max(at - 2, 0) : at + chunk]  # a reader that is opened anew may give some again
         items += succession.items(part, floor)
-    items += succession.items([], floor)
+    gone = max([floor, *there]) + behind if behind else 0  # so many behind the newest value were removed
+    items += succession.items([], floor, gone)
     told: dict[int, str] = {}
     for item in items:
         for number in range(item.first, item.last + 1) if isinstance(item, Gap) else (item.seq,):
             assert number not in told, "told twice"
             told[number] = item.why if isinstance(item, Gap) else "value"
     assert list(told) == sorted(told)
-    end = max([floor, *(value.seq for value in values)])
+    end = max([floor, gone, *(value.seq for value in values)])
     for number in range(position + 1, end + 1):
         if number in there and number > floor:
             assert told.pop(number) == "value"

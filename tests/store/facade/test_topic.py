@@ -363,6 +363,21 @@ async def test_erased_values_are_gone_and_told(opened: Any, backend: Any) -> Non
         ]
 
 
+async def test_that_the_newest_value_was_erased_is_told_at_once(opened: Any, backend: Any) -> None:
+    """Whoever reads until it lags no more would wait for ever, for a value that was taken back."""
+    async with opened(backend) as store:
+        topic = store.topic("crash")
+        await topic.publish_many([b"A1", b"A2", b"A3"])
+        await topic.erase([2, 3])
+        subscription = await topic.subscribe()
+        assert (await subscription.read(30)).seq == 1
+        assert await subscription.read(30) == Gap(2, 3, "removed")
+        await subscription.done(3)
+        assert subscription.lag == 0
+        await topic.publish(b"A4")
+        assert (await subscription.read(30)).seq == 4
+
+
 # -- looking -------------------------------------------------------------------------------------------------------------------
 
 

@@ -124,7 +124,11 @@ def seat_of(stored: Stored) -> Seat:
 
 
 def holder_of(stored: Stored | None) -> Holder:
-    return msgspec.json.decode(stored.data, type=Holder) if stored else Holder()
+    return holder_in(stored.data) if stored else Holder()
+
+
+def holder_in(data: bytes) -> Holder:
+    return msgspec.json.decode(data, type=Holder)
 
 
 def pen_of(stored: Stored | None) -> Pen:

@@ -45,7 +45,7 @@ def page(connection: sqlite3.Connection, clock: BootClock, topic: int, after: in
             if count == last - floor and not keyed and _joins_bytes():
                 values = _solid(connection, base, after, min(limit, last - after))
             values = values or _sparse(connection, base, after, last, limit)
-    return Chunk(values, floor, last, shown(clock, boot, ahead, latest))
+    return Chunk(values, floor, last, shown(clock, boot, ahead, latest), last if limit and not values else 0)
 
 
 def _solid(connection: sqlite3.Connection, base: int, after: int, count: int) -> list[Value]:

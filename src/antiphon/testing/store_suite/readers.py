@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from antiphon.store.records import Entry, TopicOptions
 from antiphon.testing.store_suite.stage import (
     FOREVER_S,
     HOUR,
@@ -197,3 +198,58 @@ async def what_is_acknowledged_can_be_read_at_once(stage: Stage) -> None:
         await store.publish(grant, number, entries(f"{number}"))
         equal("read by another, without waiting", seqs((await reader.take(10, 0)).values), [number])
     await reader.close()
+
+
+@check
+async def that_the_newest_are_gone_is_said_before_the_next_comes(stage: Stage) -> None:
+    """Who reads up to the newest number would wait, perhaps for ever, for values that were taken back."""
+    store, other = await stage.open(), await stage.open()
+    for topic, options in (("own", TopicOptions()), ("shared", TopicOptions(shared=True)), ("mutable", TopicOptions(mutable=True))):
+        grant = await store.register(topic, "p", options=options)
+        keyed = [Entry(b"%d" % number, f"key {number}") for number in range(1, 6)]
+        await store.publish(grant, 1, keyed)
+        values = await everything(store, topic)
+        early = await other.reader(topic, 0)
+        equal(f"what is there of {topic}", len((await early.take(10, 0)).values), 5)
+        await store.erase(grant, [2, 4, 5])
+        for after in range(5):
+            for place in {0, values[after - 1].place if after else 0}:
+                reader = await other.reader(topic, after, place)
+                there = [number for number in (1, 3) if number > after]
+                equal(f"what is left of {topic} after {after}", seqs((await reader.take(10, 0)).values), there)
+                end = await reader.take(10, 0)
+                equal(f"the end of {topic} after {after}", (list(end.values), end.last, end.gone), ([], 5, 5))
+                await reader.close()
+        last = await store.publish(grant, 6, keyed[:1])
+        equal(f"what comes next in {topic}", seqs((await early.take(10, 0)).values), [last.last])
+        await early.close()
+
+
+@check
+async def what_is_on_its_way_is_not_said_to_be_gone(stage: Stage) -> None:
+    """A reader would be told that a value was removed which was published just then, and would never look for it."""
+    store, other = await stage.open(), await stage.open()
+    grant = await store.register("t", "p")
+    reader, newest = await other.reader("t", 0), 0
+
+    async def publish() -> None:
+        for number in range(1, 201):
+            await store.publish(grant, number, numbered("p", number, 1))
+            if number % 10 == 5:
+                await store.erase(grant, [number])
+
+    publishing = asyncio.ensure_future(publish())
+    try:
+        while newest < 200:
+            is_over = publishing.done()
+            chunk = await reader.take(7, 0)
+            for value in chunk.values:
+                holds(f"{value.seq} was said to be gone, up to {newest}", value.seq > newest)
+                newest = value.seq
+            newest = max(newest, chunk.gone)
+            holds(f"all that is left is read, or told: {newest}", not is_over or chunk.values or newest == 200)
+        await publishing
+    finally:
+        publishing.cancel()
+        await asyncio.wait((publishing,))
+        await reader.close()
