@@ -24,6 +24,9 @@ from antiphon.store.tally import Tally
 
 T = TypeVar("T")
 
+_LONGEST_S = 1e9
+"""Whoever says more means for ever."""
+
 
 class Reach:
     def __init__(self, backend: Backend, settings: StoreSettings, answered: Callable[[], None] = lambda: None) -> None:
@@ -35,7 +38,8 @@ class Reach:
         """Takes down what subscribers are given."""
         self.trouble = ""
         """Why the store does not answer; empty when it did last time."""
-        self.closing = self.closed = False
+        self.begun = self.closing = self.closed = False
+        """How far its life has come: somebody has begun to open it, or to close it, and it is closed."""
         self._opened, self._closed = asyncio.Event(), asyncio.Event()
         self._opening: asyncio.Task[None] | None = None
         self._calls: set[asyncio.Timeout] = set()
@@ -52,6 +56,7 @@ class Reach:
 
     async def open(self, *, later: bool, then: Callable[[], None] = lambda: None) -> None:
         """Opens the store, and calls `then`. With `later`, one that does not answer now is opened when it does."""
+        self.begun = True
         try:
             async with asyncio.timeout(self.settings.timeout_s):
                 await self.backend.open()
@@ -94,6 +99,8 @@ class Reach:
     def check_open(self) -> None:
         if self.closing:
             raise UsageError("the store is closed: open another")
+        if not self.begun:
+            raise UsageError("the store was not opened, and would never answer: open it by `with`, or call its open()")
 
     # -- calls -----------------------------------------------------------------------------------------------------------------
 
@@ -105,7 +112,7 @@ class Reach:
         while_wanted: Callable[[], bool] = lambda: True,
     ) -> T:
         """What `ask` returns, or raises, once the store answers; raises StoreUnreachable when it does not in time."""
-        if self.closed:
+        if self.closed or not self.begun:
             self.check_open()
         clock, until = asyncio.get_running_loop().time, self.until(timeout)
         pauses: _Pauses | None = None
@@ -141,7 +148,7 @@ class Reach:
             timeout = self.settings.timeout_s
         elif isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout != timeout:
             raise InvalidOption("timeout", timeout, "give a number of seconds")
-        return asyncio.get_running_loop().time() + timeout
+        return asyncio.get_running_loop().time() + max(-_LONGEST_S, min(timeout, _LONGEST_S))
 
     def unreachable(self, number: int | None = None) -> StoreUnreachable:
         """The error for a call that is given up."""

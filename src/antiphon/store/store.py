@@ -85,7 +85,7 @@ class Store:
         there is an outbox."""
         if self._opened:
             raise UsageError("a store is opened once: make another with open_store")
-        self._opened = True
+        self._opened = self.reach.begun = True
         try:
             if self._outbox is not None:
                 await self._outbox.open()

@@ -77,6 +77,18 @@ async def test_cancelling_a_call_leaves_the_store_whole(opened: Any, backend: An
         assert await getattr(store, call)()
 
 
+async def test_a_store_that_nobody_opened_says_so(url: str) -> None:
+    """Whoever forgot the `await` would wait half a minute, and then look for what is wrong with a store that is well."""
+    store = open_store(url, name="ana")
+    topic = store.topic("crash")
+    async with asyncio.timeout(20):
+        for call in (topic.publish(b"1"), topic.register(), topic.subscribe(), topic.at(1), topic.info(), store.topics(), store.time()):
+            with pytest.raises(UsageError, match="was not opened"):
+                await call
+    async with store:
+        assert (await topic.publish(b"1")).seq == 1
+
+
 async def test_opening_that_is_cancelled_leaves_nothing_behind(url: str, tmp_path: Any) -> None:
     """A program that gives up on a slow store would find its outbox locked when it tries again."""
     for turns in range(10):

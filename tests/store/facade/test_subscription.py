@@ -291,6 +291,7 @@ async def test_what_makes_no_sense_is_refused(opened: Any, backend: Any, filled:
             *((InvalidOption, subscription.read(timeout=timeout)) for timeout in (float("nan"), "5", True)),
             *((InvalidOption, subscription.done(1, timeout=timeout)) for timeout in (float("nan"), "5")),
             *((InvalidOption, topic.publish(b"x", timeout=timeout)) for timeout in (float("nan"), "5")),
+            *((TimedOut, topic.at(99, timeout=timeout)) for timeout in (-(10**400), -float("inf"), -1)),
             (UsageError, subscription.done_one([11])),
         ]
         for kind, call in refused:
