@@ -500,6 +500,27 @@ def test_why_it_cannot_join_is_told() -> None:
     asyncio.run(story())
 
 
+def test_a_store_that_is_damaged_is_not_waited_for() -> None:
+    """Whoever subscribes would wait half a minute, and then be told to try again what can never be."""
+
+    async def story() -> None:
+        store = await memory(Clock())
+        nonsense = await store.put(TOKEN, b"\xff", 0)
+        node = RingNode(store, Holdings(), node_timeout_s=0.06)
+        node.start()
+        try:
+            with pytest.raises(BadStore, match="is no token of the ring"):
+                await node.ready(PATIENCE_S)
+            await store.remove(TOKEN, nonsense.revision)
+            while not node.is_member:
+                await asyncio.sleep(0.001)
+            await node.ready(PATIENCE_S)
+        finally:
+            await node.stop()
+
+    asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
+
+
 def test_a_store_out_of_reach() -> None:
     """A store that is away for a while ends the node's part in the ring for good."""
 

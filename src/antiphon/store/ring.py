@@ -23,7 +23,7 @@ from random import Random
 
 import msgspec
 
-from antiphon.errors import AntiphonError, Conflict, InvalidOption, StoreFull, StoreUnreachable
+from antiphon.errors import AntiphonError, BadStore, Conflict, InvalidOption, StoreFull, StoreUnreachable
 from antiphon.store.contract import Backend
 from antiphon.store.ending import end
 from antiphon.store.holdings import Holdings
@@ -63,7 +63,10 @@ class RingNode:
         self._is_member = False
         self._trouble = ""
         """Why it could not take part last time."""
+        self._refused: BadStore | None = None
+        """The same where waiting does not help."""
         self._ready = asyncio.Event()
+        """It is in the ring, or was refused."""
         self._task: asyncio.Task[None] | None = None
 
     # --- life ------------------------------------------------------------------------------------------------------------------
@@ -73,13 +76,16 @@ class RingNode:
         self._task = self._task or asyncio.get_running_loop().create_task(self._run(), name=f"ring node {self.id}")
 
     async def ready(self, timeout_s: float) -> None:
-        """Waits until this node is in the ring: what it takes from then on is protected. StoreUnreachable if that takes too long."""
+        """Waits until this node is in the ring: what it takes from then on is protected. StoreUnreachable if that takes too long, BadStore
+        if the store is none that one could take part in."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._ready.wait()
         except TimeoutError:
             why = f": {self._trouble}" if self._trouble else ""
             raise StoreUnreachable(self._backend.url, f"it took too long to join the ring of its nodes{why}") from None
+        if self._refused is not None and not self._is_member:
+            raise BadStore(self._refused.url, self._refused.why)
 
     async def stop(self) -> None:
         """Leaves the ring, unless the store does not answer: then the others find this node silent."""
@@ -108,7 +114,7 @@ class RingNode:
             try:
                 async with asyncio.timeout(self._timeout_s):
                     token, revision = await self.turn()
-                watched, self._trouble = len(token.members) <= WATCHERS, ""
+                watched, self._trouble, self._refused = len(token.members) <= WATCHERS, "", None
                 if watched:
                     await self._backend.watch(TOKEN, revision, self._look_s)
             except (AntiphonError, TimeoutError) as error:
@@ -116,6 +122,9 @@ class RingNode:
                 if str(error) != self._trouble:
                     log.warning("node %s of the ring on %s cannot take part: %s", self.id, self._backend.url, error)
                 self._trouble, watched = str(error), False
+                if isinstance(error, BadStore):
+                    self._refused = error
+                    self._ready.set()
             if not watched:
                 await asyncio.sleep(self._look_s * self._chance.uniform(0.5, 1.0))
 
