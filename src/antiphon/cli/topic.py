@@ -81,7 +81,7 @@ def publish(
             worth = {
                 "Published": "on disk",
                 "Accepted": "written, not known to be synced",
-                "Queued": f"kept in {outbox} until the store answers",
+                "Queued": f"kept in {outbox}, and sent when the store answers",
             }
             terminal.out.print(f"{count:,} {'value' if count == 1 else 'values'} in {topic}{numbers} ({worth[kind]})", markup=False)
 

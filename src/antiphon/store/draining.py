@@ -56,7 +56,7 @@ class Draining:
         self._store = _Obstacle()
         self._obstacle_by_topic: dict[str, _Obstacle] = {}
         self._right_by_topic: dict[str, _Right] = {}
-        self._nudged, self._emptied = asyncio.Event(), asyncio.Event()
+        self._nudged, self._emptied, self._passed = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.drained = self.batches = self.retries = 0
 
@@ -67,6 +67,19 @@ class Draining:
         """What has not been sent waits for the next start."""
         task, self._task = self._task, None
         await end(task)
+
+    async def finish(self, timeout_s: float) -> None:
+        """Waits while something is being sent, so long at most: not for a store that does not answer, nor for topics that refuse."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._task is not None and self._outbox.values and not self._is_stuck():
+                    self._passed.clear()
+                    await self._passed.wait()
+
+    def _is_stuck(self) -> bool:
+        return bool(self._store.why) or set(self._outbox.topics()) <= {
+            topic for topic, obstacle in self._obstacle_by_topic.items() if obstacle.why
+        }
 
     def nudge(self) -> None:
         """The store has answered somebody: no need to wait any longer."""
@@ -120,6 +133,7 @@ class Draining:
                         self._store, moved = _Obstacle(), True
             if not self._outbox.values:
                 self._emptied.set()
+            self._passed.set()
             if not moved:
                 await self._wait(clock())
 

@@ -114,8 +114,8 @@ class Store:
             self._ring.start()
 
     async def close(self, *, timeout: float = _CLOSE_S) -> None:
-        """Waits for what is being published, at most `timeout` seconds long, ends whatever waits, and closes. What is in the outbox stays
-        there for the next time."""
+        """Waits for what is being published, from the outbox too while the store answers, at most `timeout` seconds long, ends whatever
+        waits, and closes. What is still in the outbox stays there for the next time."""
         await asyncio.shield(self._closed_within(timeout))
 
     def abandon(self) -> None:
@@ -130,9 +130,14 @@ class Store:
 
     async def _close(self, timeout: float) -> None:
         self.reach.closing = True
+        clock = asyncio.get_running_loop().time
+        until = clock() + timeout
         try:
             publishers = [publisher.close(timeout) for publisher in self._publisher_by_topic.values()]
             await asyncio.gather(*publishers, *(subscription.close() for subscription in list(self._subscriptions)))
+            if self._draining is not None:
+                # A program that is started for each value would else end before its outbox is sent, each time, and never send anything.
+                await self._draining.finish(max(until - clock(), 0.0))
             for task in (self._collector, self._draining):
                 if task is not None:
                     await task.stop()

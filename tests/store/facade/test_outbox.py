@@ -168,3 +168,32 @@ async def test_a_file_that_is_no_outbox_is_refused(opened: Any, tmp_path: Path) 
         with pytest.raises(BadStore):
             async with opened(MemoryBackend("memory:outboxes"), "ana", outbox=tmp_path / "outbox.db"):
                 pass
+
+
+async def test_a_program_that_is_run_for_each_value_sends_its_outbox(opened: Any, fickle: Any, tmp_path: Path) -> None:
+    """What was queued once would wait for ever, and everything after it, though the store answers: each run ends before it is sent."""
+    fickle.down = True
+    async with opened(fickle, outbox=tmp_path / "outbox.db") as store:
+        assert isinstance(await store.topic("crash").publish(b"0"), Queued)
+    fickle.down = False
+    for number in range(1, 4):
+        async with opened(fickle, outbox=tmp_path / "outbox.db") as store:
+            await store.topic("crash").publish(b"%d" % number)
+    async with opened(fickle, outbox=tmp_path / "outbox.db") as store:
+        assert store.waiting_in_outbox("crash") == 0
+        assert await values(store) == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("taken", [True, False])
+async def test_closing_does_not_wait_for_what_cannot_be_sent(opened: Any, fickle: Any, tmp_path: Path, taken: bool) -> None:
+    """A program could not end, because another has the topic or the line is down."""
+    async with opened(fickle, "other") as other, asyncio.timeout(60):
+        await other.topic("crash").publish(b"mine")
+        fickle.down = True
+        store = await Store(fickle, name="unit", outbox=tmp_path / "outbox.db", settings=other.settings).open()
+        await store.topic("crash").publish(b"0")
+        fickle.down = not taken
+        while taken and not store.stats()["outbox"]["blocked"]:  # type: ignore[index]
+            await asyncio.sleep(0.002)
+        await store.close(timeout=3_600)
+        assert store.waiting_in_outbox("crash") == 1
