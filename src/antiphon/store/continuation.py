@@ -65,6 +65,8 @@ class Continuation:
         """How many changes were made, and how many of them are in the store."""
         self._waiting: list[_Waiter] = []
         self._writer: asyncio.Task[None] | None = None
+        self._turn = asyncio.Lock()
+        """Whoever writes the record, or removes it: else who says `done` all the time would always be faster than who unsubscribes."""
 
     # -- changes ---------------------------------------------------------------------------------------------------------------
 
@@ -151,10 +153,13 @@ class Continuation:
         clock = asyncio.get_running_loop().time
         try:
             while self._waiting:
-                version, now = self._version, clock()
+                version = self._version
                 try:
-                    # As long as the most patient waits: one in a hurry must not end it for those whose changes share the write.
-                    self.record = await self._update(max(max(waiter.until for waiter in self._waiting) - now, 0.0))
+                    async with self._turn:
+                        self.check()
+                        version = self._version
+                        # As long as the most patient waits: one in a hurry must not end it for those whose changes share the write.
+                        self.record = await self._update(max(max(waiter.until for waiter in self._waiting) - clock(), 0.0))
                 except StoreUnreachable as error:
                     self._tell(version, error)  # it stays wanted
                 except Exception as error:
@@ -212,6 +217,18 @@ class Continuation:
 
     async def remove(self, timeout: float | None) -> None:
         """Unsubscribes."""
+        reach = self._reach
+        try:
+            async with asyncio.timeout_at(reach.until(timeout)):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise reach.unreachable() from None
+        try:
+            await self._remove(timeout)
+        finally:
+            self._turn.release()
+
+    async def _remove(self, timeout: float | None) -> None:
         self.check()
         reach = self._reach
         record: Subscriber | None = self.record

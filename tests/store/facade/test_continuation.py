@@ -276,6 +276,26 @@ async def test_coming_is_not_lost_with_an_answer(opened: Any, fickle: Any, fault
         await again.done(1)
 
 
+async def test_who_leaves_while_it_says_done_leaves(opened: Any, backend: Any) -> None:
+    """A worker that is told to stop while others still finish their values would be refused by its own haste, and stay subscribed."""
+    async with opened(backend) as store:
+        topic = store.topic("crash")
+        await topic.publish_many([b"%d" % number for number in range(1, 2_001)])
+        subscription = await topic.subscribe(id="ana")
+
+        async def hasty() -> None:
+            for number in range(1, 2_001):
+                await subscription.done(number)
+
+        working = asyncio.create_task(hasty())
+        while subscription.position < 3:
+            await asyncio.sleep(0.001)
+        await subscription.unsubscribe()
+        with pytest.raises(UsageError, match="was unsubscribed"):
+            await working
+        assert await topic.subscribers() == []
+
+
 async def test_a_subscriber_that_leaves_is_forgotten(opened: Any, backend: Any, filled: Any) -> None:
     """Values would be kept for somebody who will never come back."""
     async with opened(backend) as store:
