@@ -87,7 +87,10 @@ def test_a_late_reader_is_told_what_is_gone(capfdbinary: pytest.CaptureFixture[b
     told(capfdbinary, "gc")
     told(capfdbinary, "publish", "crash", "c")
     lines = [json.loads(line) for line in said(capfdbinary, "subscribe", "crash", "--id", "first", "--json").splitlines()]
-    assert [line["data"] for line in lines] == ["c"]
+    assert [line["data"] for line in lines] == ["c"], "it has had the others"
+    late = [json.loads(line) for line in said(capfdbinary, "subscribe", "crash", "--id", "late", "--start", "0", "--json").splitlines()]
+    assert late[0] == {"gap": {"first": 1, "last": 2, "why": "collected"}}
+    assert [line["data"] for line in late[1:]] == ["c"]
 
 
 @pytest.mark.usefixtures("store")

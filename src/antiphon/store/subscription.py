@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 
 class Subscription:
-    def __init__(self, store: Store, record: Subscriber, codec: PayloadCodec | None) -> None:
-        """Made by `Topic.subscribe`."""
-        self._store, self._reach = store, store.reach
+    def __init__(self, store: Store, record: Subscriber, codec: PayloadCodec | None, missed: Gap | None = None) -> None:
+        """Made by `Topic.subscribe`. `missed` is what was gone when it began, and is told first."""
+        self._store, self._reach, self._missed = store, store.reach, missed
         self._continuation = Continuation(store.reach, record)
         self._succession = Succession(record.position, Ranges(record.marks))
         self._expired = 0
@@ -132,6 +132,11 @@ class Subscription:
     async def _take(self, limit: int) -> list[Item]:
         prefetch, timekeeper = self._prefetch, self._store.timekeeper
         while True:
+            if self._missed is not None and not prefetch.ended:
+                items: list[Item] = [self._missed]
+                self._missed = None
+                self._count(items)
+                return items
             if not prefetch.ready and not await prefetch.wait():
                 raise StopAsyncIteration
             if not timekeeper.knows(prefetch.oldest + self._continuation.wanted.lease):

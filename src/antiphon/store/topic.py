@@ -196,7 +196,7 @@ class Topic:
     ) -> Subscription:
         """A new subscriber, or with the `id` of one that is known: this one comes back, with its state and position as they were left,
         and whoever held it before is fenced. `lease` says how old a value may be to be due, in seconds: LEASE_S, or as it was left.
-        `start`, of a new one: `earliest`, `latest`, or after this number."""
+        `start`, of a new one: `earliest`, `latest`, or after this number; what is gone behind it is told as a gap."""
         lifetime = None if lease is None else checked_lease(lease)
         if isinstance(start, bool) or (start not in ("earliest", "latest") and not (isinstance(start, int) and 0 <= start < SEQ_LIMIT)):
             raise InvalidOption("start", start, "choose 'earliest', 'latest', or the number after which to begin")
@@ -204,7 +204,11 @@ class Topic:
         await self._store.seated(timeout)
         name = uuid4().hex if id is None else checked_name(id, "subscriber")
         record = await come(self._reach, self.name, name, lifetime, checked_lease(LEASE_S), start, timeout)
-        return self._store.remember(Subscription(self._store, record, self._codec))
+        # The store begins where there are values, since it keeps nothing below.
+        missed = Gap(start + 1, record.position, "collected") if isinstance(start, int) and record.epoch == 1 else None
+        if missed is not None and missed.first > missed.last:
+            missed = None
+        return self._store.remember(Subscription(self._store, record, self._codec, missed))
 
     async def subscribers(self, *, timeout: float | None = None) -> list[SubscriberInfo]:
         """Who is subscribed, and where each of them is."""

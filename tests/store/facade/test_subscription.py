@@ -139,6 +139,21 @@ async def test_what_was_collected_is_told(opened: Any, fickle: Any, hand: Any, f
         assert store.stats()["gaps"] == 1
 
 
+async def test_who_begins_with_what_is_gone_is_told(opened: Any, backend: Any, filled: Any, seqs: Any) -> None:
+    """Whoever reads on after the last number it knows, under a new id, would not know that there was more."""
+    async with opened(backend) as store:
+        topic = await filled(store, 7)
+        reader = await topic.subscribe(id="done")
+        await reader.done(5)
+        await store.collect("crash")
+        for start, told in ((0, [Gap(1, 5, "collected")]), (3, [Gap(4, 5, "collected")]), (5, []), ("earliest", [])):
+            late = await topic.subscribe(id=f"late {start}", start=start)
+            assert await seqs(late, len(told) + 2) == [*told, 6, 7]
+            assert late.position == 5
+            again = await topic.subscribe(id=f"late {start}", start=start)
+            assert await seqs(again, 2) == [6, 7], "it was told, or has come back: it begins where it was"
+
+
 async def test_values_older_than_the_lease_are_skipped_exactly(opened: Any, fickle: Any, hand: Any, seqs: Any) -> None:
     """A warning about a crash of yesterday would be acted on today; or one that is still due would be dropped a moment early."""
     async with opened(fickle) as store:
