@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import StoreUnreachable, TimedOut, UsageError
+from antiphon.errors import StoreFull, StoreUnreachable, TimedOut, UsageError
+from antiphon.store import draining as sending
 from antiphon.store.draining import STRIDE, Draining
 from antiphon.store.holdings import Holdings
 from antiphon.store.memory import MemoryBackend
@@ -103,6 +104,36 @@ def test_each_once_and_in_order_over_a_bad_line(tmp_path: Path, seed: int, outbo
             assert outbox.values == outbox.size == 0
             assert drain.drained == number
             assert await written(store) == list(range(number))
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("kind", [StoreUnreachable, StoreFull])
+def test_a_pause_that_is_over_before_it_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception], outbox_at: Any
+) -> None:
+    """A node that was stopped for a moment after it failed would send nothing until somebody reports something new."""
+    monkeypatch.setattr(sending, "LOOK_S", 10 * PATIENCE_S)
+
+    async def story() -> None:
+        store = await opened_store()
+        real, failures = store.publish, iter(range(5))
+
+        async def failing(*arguments: Any, **options: Any) -> Receipt:
+            if next(failures, None) is not None:
+                raise kind(store.url, "not now")
+            return await real(*arguments, **options)
+
+        store.publish = failing  # type: ignore[method-assign]
+        async with outbox_at(tmp_path / "outbox.db") as outbox:
+            await outbox.put("crash", None, values(1, 2, 3))
+            drain = Draining(outbox, store, retry_s=0.0)
+            drain.start()
+            try:
+                await drain.empty(PATIENCE_S / 2)
+            finally:
+                await drain.stop()
+            assert drain.retries == 5
 
     asyncio.run(story())
 

@@ -113,7 +113,7 @@ class Draining:
         while True:
             self._outbox.arrived.clear()
             self._nudged.clear()
-            moved = False
+            moved = away = False
             for topic in self._outbox.topics():
                 obstacle = self._obstacle_by_topic.setdefault(topic, _Obstacle())
                 if obstacle.until > clock():
@@ -122,6 +122,7 @@ class Draining:
                     sent = await self._send_one_batch(topic)
                 except (StoreUnreachable, TimeoutError) as error:
                     self._stopped(self._store, error, f"{self._backend.url} for {self._outbox.values:,} values in the outbox")
+                    away = True
                     break
                 except Exception as error:
                     # Nothing that goes wrong with one topic may end the draining of the others: it waits, and is told.
@@ -135,15 +136,17 @@ class Draining:
                 self._emptied.set()
             self._passed.set()
             if not moved:
-                await self._wait(clock())
+                await self._wait(clock(), away)
 
-    async def _wait(self, now: float) -> None:
-        """While the store does not answer, what comes in is no reason to try earlier; a store that answers somebody is."""
-        if self._store.until > now:
-            waits_for, wait_s = self._nudged, self._store.until - now
+    async def _wait(self, now: float, away: bool) -> None:
+        """While the store does not answer, what comes in is no reason to try earlier; a store that answers somebody is. A pause that is
+        over by now, because this process was stopped, is over: taken for none, it would last until the next value comes."""
+        if away:
+            waits_for, wait_s = self._nudged, max(self._store.until - now, 0.0)
         else:
             waits_for = self._outbox.arrived
-            wait_s = min((obstacle.until - now for obstacle in self._obstacle_by_topic.values() if obstacle.until > now), default=LOOK_S)
+            pauses = (max(obstacle.until - now, 0.0) for obstacle in self._obstacle_by_topic.values() if obstacle.why)
+            wait_s = min(pauses, default=LOOK_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await waits_for.wait()
