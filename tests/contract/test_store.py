@@ -15,7 +15,7 @@ from antiphon.errors import BadStore
 from antiphon.store.records import Entry
 from antiphon.testing.store_journal import Acknowledged, read_journal
 from antiphon.testing.store_processes import run_processes
-from antiphon.testing.store_suite import CHECKS, Check
+from antiphon.testing.store_suite import CHECKS, Check, Factory, run_suite
 from antiphon.testing.store_worker import Order, open_backend
 
 _FRESH = count(1)
@@ -66,6 +66,27 @@ def test_conformance(place: Place, check: Check) -> None:
 
     async def run() -> None:
         await check(lambda: open_backend(url))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("place", ["cluster"], indirect=True)
+def test_conformance_of_a_cluster_while_a_server_dies_and_comes_back(place: Place) -> None:
+    """Three machines would promise less than one, or less after one of them was mended."""
+
+    async def fresh() -> Factory:
+        url = place.fresh_url()
+        return lambda: open_backend(url)
+
+    async def run() -> None:
+        half = len(CHECKS) // 2
+        failures = await run_suite(fresh, CHECKS[:half])
+        await asyncio.to_thread(place.servers.kill, 1)
+        await asyncio.to_thread(place.servers.start, 1)
+        async with asyncio.timeout(60.0):
+            while not await asyncio.to_thread(place.servers.is_current):
+                await asyncio.sleep(0.1)
+        assert failures | await run_suite(fresh, CHECKS[half:]) == {}
 
     asyncio.run(run())
 

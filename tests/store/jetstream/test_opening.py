@@ -81,7 +81,7 @@ def test_nobody_there_is_unreachable() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-        with pytest.raises(StoreUnreachable):
+        with pytest.raises(StoreUnreachable, match="antiphon store serve"):
             asyncio.run(JetStreamBackend(f"nats://127.0.0.1:{port}?timeout_s=3").open())
 
 

@@ -32,6 +32,7 @@ _ASKED_AGAIN_S = 1.0
 """How long a question waits for its answer: one that must not be asked twice without looking, and one that may."""
 _PAUSE_S = (0.02, 0.5)
 _GIVING_UP_S = 1.0
+_NO_SERVER = "no server is there: start it, or one for development with antiphon store serve"
 _LEAST_VERSION = (2, 12)
 _NOBODY = b"NATS/1.0 503"
 
@@ -96,7 +97,7 @@ class Connection:
         except (OSError, _nats_error()) as error:  # a TimeoutError is an OSError
             with suppress(Exception):
                 await client.close()
-            why = f"{error or self._trouble}"
+            why = _NO_SERVER if "no servers available" in f"{error}" else f"{error or self._trouble}"
             if "authorization" in why.lower() or "authorization" in self._trouble.lower():
                 raise BadStore(self.url, "the server does not accept this user and password") from None
             raise StoreUnreachable(self.url, self._trouble if isinstance(error, TimeoutError) else why) from None
