@@ -217,18 +217,19 @@ class Continuation:
 
     async def remove(self, timeout: float | None) -> None:
         """Unsubscribes."""
-        reach = self._reach
+        reach, clock = self._reach, asyncio.get_running_loop().time
+        until = reach.until(timeout)
         try:
-            async with asyncio.timeout_at(reach.until(timeout)):
+            async with asyncio.timeout_at(until):
                 await self._turn.acquire()
         except TimeoutError:
             raise reach.unreachable() from None
         try:
-            await self._remove(timeout)
+            await self._remove(max(until - clock(), 0.0))
         finally:
             self._turn.release()
 
-    async def _remove(self, timeout: float | None) -> None:
+    async def _remove(self, timeout: float) -> None:
         self.check()
         reach = self._reach
         record: Subscriber | None = self.record
