@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
+from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
@@ -366,7 +367,8 @@ def test_a_store_that_differs_is_seen(kind: type[MemoryBackend]) -> None:
         url_of = staticmethod(lambda: f"memory:model{next(_FRESH)}")
 
     Machine.opened = staticmethod(opened)
-    with pytest.raises(AssertionError):
+    # Times are the machine's: a difference that is not seen again, when the same calls are made once more, has been seen.
+    with pytest.raises((AssertionError, FlakyFailure)):
         run_state_machine_as_test(Machine, settings=settings(max_examples=300, stateful_step_count=40, phases=_PHASES))
 
 
