@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _SEAL_BYTES = 64
 """More than sealing adds to a frame."""
+_GRAIN_S = 0.001
+"""How early a loop's timer may come: uvloop counts in milliseconds. One that comes early finds nothing to do, and is set again and again
+until its time."""
 
 
 class AsyncioDriver:
@@ -55,7 +58,7 @@ class AsyncioDriver:
         return time.monotonic() + self._offset
 
     def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        return self._loop.call_later(max(when - self.now(), 0.0), callback)
+        return self._loop.call_later(max(when - self.now(), 0.0) + _GRAIN_S, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> object:
         return self._loop.call_soon(callback)
