@@ -38,7 +38,7 @@ def test_a_batch_in_pieces_is_one_batch() -> None:
     assert history.have() == {A: [1, 6]}
     assert history.delivered_up_to(A) == 6
     assert history.covers(A, 4, 9) == [(7, 9)]
-    assert history.follow(batch("a", 7, 8), 7, 8)
+    assert history.follow((batch("a", 7, 8), 7, 8))
     assert history.have() == {A: [1, 8]}
 
 
@@ -49,7 +49,7 @@ def test_what_came_by_other_ways_is_known() -> None:
     history.lose({A: [7, 8]})
     assert history.covers(A, 1, 10) == [(5, 6), (9, 10)]
     assert history.delivered_up_to(A) == 4
-    assert not history.follow(batch("a", 5, 5), 5, 5)
+    assert not history.follow((batch("a", 5, 5), 5, 5))
     assert history.covers(A, 1, 10) == [(5, 6), (9, 10)]
     history.adopt({B: [1, 3]}, {B: 3})
     assert history.before().flat()[B] == [1, 2]

@@ -30,7 +30,7 @@ class Deliveries:
         tell, follow = self._port.events.append, self._history.follow
         for event in events:
             # The way of nearly every one: the next messages of their sender, none of them an outsider's.
-            if type(event) is tuple and event[0].guests is None and follow(*event):
+            if type(event) is tuple and event[0].guests is None and follow(event):
                 tell(event)
             else:
                 self.hear(event)

@@ -31,6 +31,7 @@ class Reliable(Multicast):
     def __init__(self, context: Context, ordering: Ordering, on_accept: OnAccept | None) -> None:
         super().__init__(context, ordering, on_accept)
         self.window = context.options.window
+        self._own_waits = type(ordering).own_delivered is not Ordering.own_delivered
         self.records = Records(ordering.accept_record)
         self.record_streams: dict[MemberId, Stream] = {}
         self.streams = self._number_streams()
@@ -108,7 +109,9 @@ class Reliable(Multicast):
             if last > stream.known:
                 stream.known = last
             stream.firsts.append(first)
-            stream.frames[first] = (last, (wire,))
+            stream.frames[first] = wire
+            if count > 1:
+                stream.lasts[first] = last
             stream.bytes += len(wire)
             stability = self.stability
             stability.news = True
@@ -387,8 +390,10 @@ class Reliable(Multicast):
         """Derived, never counted: window − (last sent − lowest position over the current view)."""
         if self.mine.bytes >= self.settings.window_bytes:
             return 0
-        stable, delivered = self.stability.own_stable, self.ordering.own_delivered()
-        return self.window - (last - (stable if delivered is None else min(stable, delivered)))
+        stable = self.stability.own_stable
+        if self._own_waits and (delivered := self.ordering.own_delivered()) is not None and delivered < stable:
+            stable = delivered
+        return self.window - (last - stable)
 
     def congestion(self) -> str:
         if self.mine.bytes >= self.settings.window_bytes:

@@ -216,7 +216,7 @@ class Repair:
             self._answer_timer = self.context.timers.at(max(min(self._answers.values())[0], soonest), self._answer_due)
 
     def _send(self, stream: Stream, first: int, part: int, to: MemberId | None) -> None:
-        _, wires = stream.frames.get(first, (0, ()))
+        wires = stream.kept(first)
         if 0 <= part < len(wires):
             self.repairs_sent += 1
             self.context.outbox.sends.append((None if to is None else (to,), wires[part]))

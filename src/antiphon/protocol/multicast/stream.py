@@ -20,8 +20,8 @@ _PASSED_LIMIT = 4_096
 
 class Stream:
     __slots__ = (
-        *("_passed", "above", "asked_at", "attempt", "bytes", "firsts", "frames", "high", "index"),
-        *("known", "nack_at", "parts", "parts_bytes", "put_off", "say_at", "say_at_bytes", "sender", "stable", "tidy", "top"),
+        *("_passed", "above", "asked_at", "attempt", "bytes", "firsts", "frames", "high", "index", "known", "lasts", "nack_at"),
+        *("parts", "parts_bytes", "put_off", "rests", "say_at", "say_at_bytes", "sender", "stable", "tidy", "top"),
     )
 
     def __init__(self, index: int, sender: MemberId, cut: int = 0) -> None:
@@ -32,8 +32,13 @@ class Stream:
         """The position, and how much is kept, at which the members' digests must be renewed at once."""
         self.above = Ranges()
         """What is here beyond the first gap."""
-        self.frames: dict[int, tuple[int, Sequence[bytes]]] = {}
-        """First number to (last number, the frame alone or all frames of a fragmented message)."""
+        self.frames: dict[int, bytes] = {}
+        """First number to the frame, or the first frame of a fragmented message. Bytes alone, because they are many: neither forgetting
+        them nor Python's collector has to look at each."""
+        self.rests: dict[int, tuple[bytes, ...]] = {}
+        """Number of a fragmented message to its further frames."""
+        self.lasts: dict[int, int] = {}
+        """First number to the last, of those frames that hold more than one message."""
         self.firsts: list[int] = []
         """The keys of `frames`, sorted while `tidy`."""
         self.tidy = True
@@ -77,32 +82,44 @@ class Stream:
         if firsts and first < firsts[-1]:
             self.tidy = False
         firsts.append(first)
-        self.frames[first] = (last, wires)
+        self.frames[first] = wires[0]
+        if last > first:
+            self.lasts[first] = last
+        if len(wires) > 1:
+            self.rests[first] = tuple(wires[1:])
         self.bytes += sum(map(len, wires))
+
+    def kept(self, first: int) -> tuple[bytes, ...]:
+        """The frame, or the fragments of one message, that begin with this number; none when they are not kept."""
+        wire = self.frames.get(first)
+        return () if wire is None else (wire, *self.rests.get(first, ()))
 
     def covering(self, low: int, high: int) -> Iterator[tuple[int, Sequence[bytes]]]:
         """The kept frames that hold any of `low … high`, with their first numbers."""
         firsts = self._sorted_firsts()
         at = max(bisect_right(firsts, low) - 1, 0)
         while at < len(firsts) and firsts[at] <= high:
-            last, wires = self.frames[firsts[at]]
-            if last >= low:
-                yield firsts[at], wires
+            first = firsts[at]
+            if self.lasts.get(first, first) >= low:
+                yield first, self.kept(first)
             at += 1
 
     def forget(self, stable: int) -> None:
-        """Drops the frames that lie entirely at or below `stable`."""
+        """Drops the frames that lie entirely at or below `stable`. Those of single messages, of which there may be a thousand, cost no
+        more than their memory: whoever waits for this member meanwhile does not notice."""
         self.stable = stable
-        count = 0
-        for first in self._sorted_firsts():
-            last, wires = self.frames[first]
-            if last > stable:
-                break
-            self.bytes -= sum(map(len, wires))
-            del self.frames[first]
-            count += 1
-        if count:
-            del self.firsts[:count]
+        firsts, lasts = self._sorted_firsts(), self.lasts
+        count = bisect_right(firsts, stable)
+        if lasts:
+            count = next((at for at, first in enumerate(firsts[:count]) if lasts.get(first, first) > stable), count)
+        gone = firsts[:count]
+        del firsts[:count]
+        self.bytes -= sum(map(len, map(self.frames.pop, gone)))
+        if lasts:
+            for first in gone:
+                lasts.pop(first, None)
+        if self.rests:
+            self.bytes -= sum(len(wire) for first in gone for wire in self.rests.pop(first, ()))
         if self._passed:
             self._passed = {key for key in self._passed if key[0] > self.high}
 

@@ -195,11 +195,11 @@ class Archive:
 
     def _forget_from(self, outcome: Outcome, messages: int, size: int) -> None:
         """Forgets pieces of an outcome, until it is empty or no more than this is kept in all."""
-        pieces, sizes, absent, before = outcome.pieces, outcome.sizes, self._absent.ranges_by_sender, self.messages
-        while pieces and (self.messages > messages or self.bytes > size):
-            kept, low, high = pieces.popleft()
+        absent, before = self._absent.ranges_by_sender, self.messages
+        while outcome and (self.messages > messages or self.bytes > size):
+            (kept, low, high), payload_bytes = outcome.take_oldest()
             self.messages -= high - low + 1
-            self.bytes -= sizes.popleft()
+            self.bytes -= payload_bytes
             if kept.sent_at > self.forgotten_at:
                 self.forgotten_at = kept.sent_at
             if type(kept) is Batch:

@@ -29,7 +29,7 @@ from antiphon.protocol.sync.chapter import OPEN, Chapter, bytes_of
 from antiphon.protocol.sync.ledger import Ledger
 
 SENDER_LIMIT = 65_536
-_FRESH = 256
+_FRESH = 16
 """Deliveries that are entered together, at most; they are entered sooner when they are an eighth of what may be kept."""
 
 
@@ -86,15 +86,16 @@ class History:
             self._have.add(batch.sender, low, high)
             self._live_by_sender[batch.sender] = self._have.ranges_by_sender[batch.sender]
             self._live_from[batch.sender] = min(self._live_from.get(batch.sender, low), low)
-        self._keep(batch, low, high)
+        self._keep((batch, low, high))
 
-    def follow(self, batch: Batch, low: int, high: int) -> bool:
+    def follow(self, piece: Delivery) -> bool:
         """Adds messages that are the next of a sender of which everything before is here, and nothing beyond; whether they are that."""
+        batch, low, high = piece
         ranges = self._live_by_sender.get(batch.sender)
         if ranges is None or ranges.highs[-1] != low - 1 or len(ranges.lows) > 1 or ranges.lows[0] > 1:
             return False
         ranges.highs[-1] = high
-        self._keep(batch, low, high)
+        self._keep(piece)
         return True
 
     def recover(
@@ -265,9 +266,10 @@ class History:
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
-    def _keep(self, batch: Batch, low: int, high: int) -> None:
-        piece = (batch, low, high)
-        size = bytes_of(piece)  # counted now, while the payloads are in the processor's cache
+    def _keep(self, piece: Delivery) -> None:
+        batch, low, high = piece
+        # Counted now, while the payloads are in the processor's cache.
+        size = len(batch.payloads[low - batch.first]) if low == high else bytes_of(piece)
         self._fresh.append(piece)
         self._fresh_sizes.append(size)
         self._room_messages -= high - low + 1
