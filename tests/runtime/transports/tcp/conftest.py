@@ -1,4 +1,5 @@
-"""Transports on loopback, strangers that speak to them byte by byte, and every story on both kinds of event loop."""
+"""Transports on loopback, strangers that speak to them byte by byte, and every story on both kinds of event loop: over TCP, and, as nodes
+of one machine do it, by the short way."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ import uvloop
 
 from antiphon.model.ids import Address
 from antiphon.runtime.transports.contract import host_and_port
-from antiphon.runtime.transports.tcp import TcpTransport
+from antiphon.runtime.transports.tcp import TcpTransport, shortcut
 from antiphon.runtime.transports.tcp.hello import Hello
 
 PATIENCE_S = 30.0
@@ -27,6 +28,14 @@ PATIENCE_S = 30.0
 
 @pytest.fixture(params=["asyncio", "uvloop"], autouse=True)
 def loop_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["tcp", "shortcut"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How transports of one host reach each other; a stranger always comes over TCP."""
+    if request.param == "tcp":
+        monkeypatch.setattr(shortcut, "listen", lambda address, backlog: None)
     return str(request.param)
 
 

@@ -217,6 +217,7 @@ async def test_the_link_that_was_used_longest_ago_makes_room_next(stations: Any)
         await cem.is_left_alone()
 
 
+@pytest.mark.parametrize("way", ["tcp"], indirect=True)
 async def test_a_peer_that_vanishes_without_a_word_is_noticed(stations: Any) -> None:
     """A host that lost its power would be written to for a quarter of an hour before anybody doubts it."""
     async with stations(2) as (ana, ben):

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from antiphon.runtime.transports.tcp.splitter import Splitter
 
+pytestmark = pytest.mark.parametrize(("loop_kind", "way"), [("asyncio", "tcp")], indirect=True)  # neither matters here
+
 LIMIT = 1_000_000
 SIZES = st.lists(st.one_of(st.integers(0, 9), st.integers(0, 20_000)), max_size=12)
 CUTS = st.lists(st.one_of(st.integers(1, 9), st.integers(1, 30_000)), min_size=1, max_size=40)

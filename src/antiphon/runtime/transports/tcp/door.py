@@ -8,6 +8,7 @@ the house knows how much that is at all its doors.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import struct
 from collections import Counter
@@ -19,6 +20,7 @@ from antiphon.runtime.transports.tcp.guard import Guard
 from antiphon.runtime.transports.tcp.hello import HELLO_LIMIT, Hello
 from antiphon.runtime.transports.tcp.link import tune
 from antiphon.runtime.transports.tcp.place import place_of
+from antiphon.runtime.transports.tcp.shortcut import is_of_this_user
 from antiphon.runtime.transports.tcp.splitter import Splitter
 
 _HELLO_S = 5.0
@@ -31,6 +33,11 @@ class House(Protocol):
     drops: Counter[str]
 
     context: ssl.SSLContext | None
+
+    @property
+    def host(self) -> str:
+        """Where the house is."""
+        ...
 
     def admits(self, door: Door) -> bool:
         """Whether one more connection is welcome; another one may have to make room."""
@@ -81,12 +88,16 @@ class Door(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        peer = transport.get_extra_info("peername")
-        self.host, self.heard = peer[0] if peer else "", self._loop.time()
+        peer, sock = transport.get_extra_info("peername"), transport.get_extra_info("socket")
+        nearby = sock is not None and sock.family == socket.AF_UNIX
+        self.host, self.heard = self._house.host if nearby else peer[0] if peer else "", self._loop.time()
         if not self._house.admits(self):
             self.refuse("closed")
             return
-        tune(transport.get_extra_info("socket"))
+        if nearby and not is_of_this_user(sock):
+            self.refuse("another_user")
+            return
+        tune(sock)
         if self._house.context is not None:
             self._guard = Guard(self._house.context, self._transport.write)
         self._late = self._loop.call_later(_HELLO_S, self.refuse, "no_hello")

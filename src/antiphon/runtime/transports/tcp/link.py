@@ -29,6 +29,7 @@ from typing import cast
 from antiphon.model.ids import Address
 from antiphon.runtime.transports.contract import host_and_port
 from antiphon.runtime.transports.tcp.backlog import Backlog
+from antiphon.runtime.transports.tcp.shortcut import connect
 
 _WAITING_BYTES = 8 << 20
 _HIGH_BYTES = 256 << 10
@@ -136,6 +137,9 @@ class Link(asyncio.Protocol):
         name = "" if self._context else None
         try:
             async with asyncio.timeout(_CONNECT_S):
+                if self._context is None and host == self._source and (sock := connect(self.to)) is not None:
+                    await self._loop.create_unix_connection(lambda: self, sock=sock)
+                    return
                 await self._loop.create_connection(
                     lambda: self, host, port, ssl=self._context, server_hostname=name, local_addr=(self._source, 0)
                 )

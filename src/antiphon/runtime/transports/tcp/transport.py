@@ -1,4 +1,5 @@
-"""The mesh: one link per peer, made when it is needed, and a door for every peer that came.
+"""The mesh: one link per peer, made when it is needed, and a door for every peer that came. Without TLS, nodes of one host and user meet by
+the `shortcut` and not over TCP.
 
 Keeps at most `connections` links and as many doors. When there are more, a link that leads nowhere is closed, or the one that was used
 longest ago; and of the host that most doors are from, one that has not said hello, or that was silent longest. Keeps at most
@@ -20,6 +21,7 @@ from typing import Any
 from antiphon.model.ids import Address
 from antiphon.runtime.transports.contract import WIRE_LIMIT, Take, address_of, host_and_port
 from antiphon.runtime.transports.interfaces import reachable_host
+from antiphon.runtime.transports.tcp import shortcut
 from antiphon.runtime.transports.tcp.backlog import Backlog
 from antiphon.runtime.transports.tcp.door import Door
 from antiphon.runtime.transports.tcp.hello import Hello
@@ -66,6 +68,8 @@ class TcpTransport:
         self._met: dict[Address, str] = {}
         """Nodes that said where they are reached, with the name in their certificate."""
         self._server: asyncio.Server | None = None
+        self._side_door: asyncio.Server | None = None
+        """Where those come in who take the short way."""
         self._address = Address("")
         self._hello = b""
         self._wires = self._bytes = 0
@@ -73,6 +77,10 @@ class TcpTransport:
     @property
     def address(self) -> Address:
         return self._address
+
+    @property
+    def host(self) -> str:
+        return host_and_port(self._address)[0]
 
     @property
     def guarded(self) -> bool:
@@ -98,6 +106,8 @@ class TcpTransport:
         self._server = server
         try:
             await server.start_serving()
+            if self._contexts is None and (sock := shortcut.listen(self._address, _ACCEPT_QUEUE)) is not None:
+                self._side_door = await loop.create_unix_server(lambda: Door(self, take), sock=sock, backlog=_ACCEPT_QUEUE)
         except BaseException:
             await self.close()
             raise
@@ -107,7 +117,9 @@ class TcpTransport:
         server, self._server = self._server, None
         if server is None:
             return
-        server.close()
+        servers = [server] if self._side_door is None else [server, self._side_door]
+        for each in servers:
+            each.close()
         for link in self._links.values():
             self._dismiss(link)
         self._links.clear()
@@ -119,7 +131,8 @@ class TcpTransport:
                     await asyncio.wait(self._leaving)
                 while self._doors:
                     await asyncio.sleep(0.001)
-                await server.wait_closed()
+                for each in servers:
+                    await each.wait_closed()
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
@@ -160,7 +173,7 @@ class TcpTransport:
             self._hello,
             self.drops,
             self._backlog,
-            source=host_and_port(self._address)[0],
+            source=self.host,
             context=None if self._contexts is None else self._contexts[1],
             check=lambda tls: self._is_known(address, tls),
             fail=self.fails,
