@@ -12,16 +12,16 @@ when its parent has gone, or after the work's limit.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import importlib
 import os
-import queue
 import resource
 import signal
-import socket
 import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -151,36 +151,57 @@ async def paced(seat: Seat, send: Callable[[int, int], Awaitable[object]]) -> in
 
 
 class _Clock:
-    """Wakes an event loop at a time, to a few microseconds. Its own timers go by milliseconds, so a thousand messages a second would leave
-    in pairs."""
+    """Wakes an event loop at a time, to a few microseconds: with a timer of the kernel's (Linux), in the loop's own thread. A loop's timers
+    go by milliseconds, so a thousand messages a second would leave in pairs; a thread that keeps the time would want the interpreter
+    just when the message is on its way."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._times: queue.SimpleQueue[float | None] = queue.SimpleQueue()
-        self._here, self._there = socket.socketpair()
-        self._here.setblocking(False)
-        loop.add_reader(self._here, self._ring)
         self._waiting: asyncio.Future[None] = loop.create_future()
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._timer = _KernelTimer() if sys.platform == "linux" else None
+        if self._timer is not None:
+            loop.add_reader(self._timer.descriptor, self._ring, self._timer.descriptor)
 
     async def wait_until(self, when: float) -> None:
+        """Waits until `time.monotonic()` says so."""
         self._waiting = self._loop.create_future()
-        self._times.put(when)
+        if self._timer is not None:
+            self._timer.set(when)
+        else:
+            self._loop.call_later(max(when - time.monotonic(), 0.0), self._wake)
         await self._waiting
 
     def close(self) -> None:
-        self._times.put(None)
-        self._loop.remove_reader(self._here)
+        if self._timer is not None:
+            self._loop.remove_reader(self._timer.descriptor)
+            os.close(self._timer.descriptor)
 
-    def _ring(self) -> None:
-        self._here.recv(64)
+    def _ring(self, descriptor: int) -> None:
+        with suppress(BlockingIOError):  # it was set anew in the meantime
+            os.read(descriptor, 8)
+            self._wake()
+
+    def _wake(self) -> None:
         if not self._waiting.done():
             self._waiting.set_result(None)
 
-    def _watch(self) -> None:
-        while (when := self._times.get()) is not None:
-            time.sleep(max(when - time.monotonic(), 0.0))
-            self._there.send(b".")
+
+class _KernelTimer:
+    """timerfd, which Python knows from 3.13 on."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self.descriptor: int = self._libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+        if self.descriptor < 0:
+            raise OSError(ctypes.get_errno(), "no timer from the kernel")
+        self._times = (ctypes.c_long * 4)()
+        """Seconds and nanoseconds: of the interval, of which there is none, and of the time."""
+
+    def set(self, when: float) -> None:
+        # A time of zero would stop the timer.
+        self._times[2], self._times[3] = int(when), max(int(when % 1 * 1e9), 1)
+        if self._libc.timerfd_settime(self.descriptor, 1, ctypes.byref(self._times), None) < 0:
+            raise OSError(ctypes.get_errno(), f"the kernel does not wake anybody at {when}")
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
