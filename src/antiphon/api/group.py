@@ -126,7 +126,7 @@ class Group:
             payload = self._encode(data)
             number = await self._privately(to, lambda: self._node.submit_to(self.id, to, payload), timeout)
             return MessageId(self.me, number)
-        payload = self._encode(data)
+        payload = data if type(data) is bytes and self._codec is None and self._departed is None else self._encode(data)
         if self._node.crowded:
             await self._breathe()
         if not self._line.length:
@@ -285,8 +285,13 @@ class Group:
     async def _read_batch(self) -> MessageBatch:
         inbox = self._inbox
         while await inbox.wait():
-            event = self._rest_of_opened() if inbox.left else self._as_read(inbox.take())
-            if type(event) is MessageBatch:
+            if inbox.left:
+                return self._rest_of_opened()
+            entry = inbox.take()
+            if type(entry) is tuple:
+                batch, low, high = entry
+                return MessageBatch(batch, low, high, self._decode)
+            if type(event := self._as_read(entry)) is MessageBatch:
                 return event
         raise StopAsyncIteration
 

@@ -50,7 +50,11 @@ class Inbox:
                 self.full = True
                 self._on_full()
         if self._readers:
-            self._wake()
+            reader = self._readers.popleft()
+            if reader.done():
+                self._wake()
+            else:
+                reader.set_result(None)
 
     def take(self) -> Any:
         """The next event; None when there is none."""

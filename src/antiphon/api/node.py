@@ -35,7 +35,7 @@ from antiphon.protocol.node import NodeCore
 from antiphon.store import Store, Topic
 
 CLOSE_S = 5.0
-_LOSSLESS_NACK_S = _LOSSLESS_DIGEST_S = 0.25
+_LOSSLESS_NACK_S = 0.25
 _FEW = 4
 """Frames that come together at a node that is not under load."""
 _MESSAGE_BYTES = 8
@@ -74,6 +74,8 @@ class Node:
         self._discovered: Feed[GroupInfo] = Feed()
         self._refused_by_group: dict[GroupId, GuestRefused] = {}
         self._turn_asked = False
+        self.crowded = False
+        """Whether enough has been accepted for a frame: who sends on without a pause now lets the others in."""
         self._crowd = 0
         """Bytes accepted since the last turn, about."""
         self._crowded_at = 0
@@ -133,6 +135,7 @@ class Node:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         self._discovered.end()
         for asked, entry in self._entry_by_asked.items():
             entry.fail(JoinFailed(asked, why))
@@ -324,21 +327,25 @@ class Node:
             "groups": groups,
         }
 
-    @property
-    def crowded(self) -> bool:
-        """Whether enough has been accepted for a frame: who sends on without a pause now lets the others in."""
-        return self._crowd >= self._crowded_at
-
     # -- what groups call ------------------------------------------------------------------------------------------------------
 
     def now(self) -> float:
         return self._driver.now()
 
     def submit(self, group: GroupId, payload: bytes, reply_to: MessageId | None, after: Sequence[MessageId]) -> MessageId:
-        sent = self._inside(group).submit(self._driver.now(), group, payload, reply_to, after)
+        core, driver = self._core, self._driver
+        if core is None or group not in core.memberships:
+            core = self._inside(group)  # raises
+        now = driver.now()
+        sent = core.submit(now, group, payload, reply_to, after)
         self._crowd += _MESSAGE_BYTES + len(payload)
+        if self._crowd >= self._crowded_at:
+            self.crowded = True
         if not self._turn_asked:
-            self._ask_turn()
+            # The first of a turn leaves at once; what comes after it fills a batch.
+            self._turn_asked = True
+            self._send_out(core.hurry(now, group))
+            driver.call_soon(self._turn)
         return sent
 
     def submit_many(self, group: GroupId, payloads: Sequence[bytes]) -> tuple[int, int]:
@@ -346,6 +353,7 @@ class Node:
         core = self._inside(group)
         count = core.submit_many(self._driver.now(), group, payloads)
         self._crowd += count * (_MESSAGE_BYTES + len(payloads[0]))
+        self.crowded = self._crowd >= self._crowded_at
         if not self._turn_asked:
             self._ask_turn()
         return core.memberships[group].sent - count + 1, count
@@ -425,16 +433,14 @@ class Node:
         self._end_turn(self._driver.now())
 
     def _end_turn(self, now: float) -> None:
-        self._turn_asked = False
+        self._turn_asked = self.crowded = False
         self._crowd = 0
         core, driver, groups = self._core, self._driver, self._groups
         assert core is not None, "a turn is of a node that was started"
-        sends, events = core.drain(now)
-        for to, wire, group in sends:
-            self._frames_out += 1
-            self._bytes_out += len(wire)
-            driver.send(to, wire, group)
-        for group, event in events:
+        effects = core.drain(now)
+        if effects.sends:
+            self._send_out(effects.sends)
+        for group, event in effects.events:
             if type(event) is tuple and group in groups:
                 groups[group].deliver(event)
             elif group is None:
@@ -447,9 +453,23 @@ class Node:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer_at = deadline
-            self._timer = driver.call_at(deadline, self._tick)
+            self._timer = driver.call_at(deadline, self._tick_soon)
+
+    def _send_out(self, sends: list[tuple[tuple[Address, ...] | None, bytes, GroupId | None]]) -> None:
+        send = self._driver.send
+        for to, wire, group in sends:
+            self._frames_out += 1
+            self._bytes_out += len(wire)
+            send(to, wire, group)
+
+    def _tick_soon(self) -> None:
+        """A reader that something has just come for goes first: a digest to all others can wait for it."""
+        self._driver.call_soon(self._tick)
 
     def _tick(self) -> None:
+        if self._timer is None:
+            return  # the node was abandoned a moment ago
+        self._timer.cancel()  # another one, perhaps, set in between
         self._timer, self._timer_at = None, float("inf")
         now = self._driver.now()
         self.core.tick(now)
@@ -486,7 +506,7 @@ def _fitting(settings: Settings | None, driver: Driver) -> Settings:
     chosen, plain = settings or Settings(), Settings()
     suits: dict[str, Any] = {"frame_bytes": driver.frame_bytes}
     if driver.lossless:
-        suits |= {"nack_s": _LOSSLESS_NACK_S, "digest_s": min(_LOSSLESS_DIGEST_S, chosen.heartbeat_s)}
+        suits |= {"nack_s": _LOSSLESS_NACK_S, "digest_s": chosen.heartbeat_s}
     fitting = {name: value for name, value in suits.items() if getattr(chosen, name) == getattr(plain, name)}
     return msgspec.structs.replace(chosen, **fitting)
 

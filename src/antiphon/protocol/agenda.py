@@ -25,7 +25,9 @@ class Agenda:
 
     def note(self, member: Membership) -> None:
         """The member's deadline may have moved."""
-        when = member.quiet_until
+        when, endpoint = member.port.timers.quiet_until, member.endpoint
+        if endpoint is not None and endpoint.context.timers.quiet_until < when:
+            when = endpoint.context.timers.quiet_until
         if when < self._noted.get(member.group, NEVER):
             self._noted[member.group] = when
             heapq.heappush(self._heap, (when, member.group))

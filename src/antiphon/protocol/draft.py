@@ -88,9 +88,9 @@ class Draft:
     def close(self, view: int, first: int, stamp: Stamp, now: float) -> Batch:
         """The batch, which begins with number `first`; the next one begins empty."""
         if self._parents is None and not self._guests:
-            batch = Batch(self._group, self._me, view, first, tuple(self.payloads), None, stamp, now)
-        else:
-            batch = Batch.compose(self._group, self._me, view, first, self.payloads, self._parents, stamp, now, self._after, self._guests)
+            payloads, self.payloads, self._bytes = self.payloads, [], 0
+            return Batch(self._group, self._me, view, first, tuple(payloads), None, stamp, now)
+        batch = Batch.compose(self._group, self._me, view, first, self.payloads, self._parents, stamp, now, self._after, self._guests)
         self._begin()
         return batch
 

@@ -35,7 +35,7 @@ from antiphon.model.view import View
 from antiphon.protocol.draft import Draft
 from antiphon.protocol.outbox import Effects
 from antiphon.protocol.registry import stages
-from antiphon.protocol.stage import Context, OnAccept
+from antiphon.protocol.stage import Context, OnAccept, Ordering
 
 _BYTES = {bytes}
 _FRAME_BYTES = 128
@@ -75,6 +75,8 @@ class Endpoint:
         self.transcript = transcript
         context.multicast = self.multicast = multicast(context, self.ordering, _both(on_accept, transcript))
         self._handlers = self.multicast.handlers
+        self._flushes, self._stamps = order.flush is not Ordering.flush, order.stamp is not Ordering.stamp
+        """What of an ordering need be called at all: an idle member's message is mostly a matter of calls."""
         self._draft = Draft(group, me, settings.frame_bytes, settings.batch_messages)
         self._last = 0
         self._unsent: deque[tuple[bytes, MessageId | None, tuple[MessageId, ...], tuple[MemberId, int] | None]] = deque()
@@ -106,12 +108,15 @@ class Endpoint:
             names = tuple(after) if reply_to is None else (reply_to, *after)
             self._check_names(names)
             self.ordering.check(seqno, names)
-        if self.credit <= 0:
-            raise self._refusal()
-        if self.multicast.held is not None:
+        multicast, draft = self.multicast, self._draft
+        if multicast.held is not None or multicast.credit(self._last) <= 0 or self.context.flushing or not multicast.reading:
+            if self.credit <= 0:
+                raise self._refusal()
             self._unsent.append((payload, reply_to, tuple(after), guest))
-        else:
+        elif draft.payloads:
             self._write(seqno, payload, reply_to, after, guest, names)
+        else:
+            draft.add(seqno, payload, reply_to, after, guest)
         self._last = seqno
         if self.transcript is not None:
             note = "guest" if guest is not None else "after" if reply_to is None and after else None
@@ -298,12 +303,20 @@ class Endpoint:
             self.transcript.end_turn(now, self.context.latest, self.context.outbox.events, self.waits)
         return self.context.outbox.drain()
 
+    def hurry(self, now: float) -> None:
+        """Puts what was accepted on its way at once; the rest of the turn comes with `end_turn`."""
+        self.context.now = now
+        self._close()
+        if self._flushes:
+            self.ordering.flush()
+
     def end_turn(self, now: float) -> None:
         """Ends the turn: afterwards everything that must happen outside is in the outbox."""
         self.context.now = now
         if self._draft.payloads:
             self._close()
-        self.ordering.flush()
+        if self._flushes:
+            self.ordering.flush()
         while self._safe and self.multicast.release():
             self.ordering.flush()
         self.multicast.flush()
@@ -489,7 +502,7 @@ class Endpoint:
         # While a view is being installed the draft stays open: it leaves in the new one.
         if count and not self._installing:
             first = self._last - count + 1
-            stamp = self.ordering.stamp(first, self._last)
+            stamp = self.ordering.stamp(first, self._last) if self._stamps else None
             self.multicast.cast(self._draft.close(self.context.view.id, first, stamp, self.context.sending_time()))
 
 

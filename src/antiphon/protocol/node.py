@@ -17,7 +17,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from antiphon.errors import BadFrame, UsageError
 from antiphon.model import codec
@@ -47,7 +49,7 @@ _FROM_NODES = frozenset((c.Advertise, c.Groups, c.AskGroups, c.Detour))
 """Frames that are of no group."""
 
 
-class NodeEffects(NamedTuple):
+class NodeEffects(Struct, gc=False):
     sends: list[tuple[Addresses, bytes, GroupId | None]]
     """To whom, the frame, and the group it is of: None for what is between nodes (discovery, the links themselves)."""
     events: list[tuple[GroupId | None, Event]]
@@ -119,6 +121,8 @@ class NodeCore:
         self._samples = None if recorder is None else Samples(self.memberships)
         if recorder is not None:
             recorder.begin(self.id)
+        self.deadline: float | None = None
+        """When `tick` wants to be called next, or a little before: as of the last `drain`."""
         self._ended: dict[GroupId, None] = {}
         """Groups that ended here: others that were leaving them may not have heard."""
 
@@ -186,7 +190,11 @@ class NodeCore:
     def submit(
         self, now: float, group: GroupId, payload: bytes, reply_to: MessageId | None = None, after: Sequence[MessageId] = ()
     ) -> MessageId:
-        return self._member(group).submit(now, payload, reply_to, after)
+        member = self.memberships.get(group)
+        if member is None:
+            member = self._member(group)  # raises
+        self._touched[group] = member
+        return member.submit(now, payload, reply_to, after)
 
     def submit_many(self, now: float, group: GroupId, payloads: Sequence[bytes]) -> int:
         """Accepts as many as there is credit for and says how many: they are those up to `last_sent`."""
@@ -326,6 +334,15 @@ class NodeCore:
             self._touched[member.group] = member
             member.tick(now)
 
+    def hurry(self, now: float, group: GroupId) -> list[tuple[Addresses, bytes, GroupId | None]]:
+        """Returns the frames of what was submitted to a group, before the end of the turn; the rest comes with `drain`."""
+        member = self._touched.get(group)
+        if member is not None:
+            member.hurry(now)
+            self._take_sends(member.port.sends, group)
+        sends, self._sends = self._sends, []
+        return sends
+
     def drain(self, now: float) -> NodeEffects:
         """Ends the turn and returns its effects."""
         self._now = now
@@ -335,13 +352,7 @@ class NodeCore:
             if member.transcript is not None:
                 member.record_turn(now)
             if port.sends:
-                if self.routes.through:
-                    for to, wire in port.sends:
-                        self._send(to, wire, group)
-                else:
-                    for to, wire in port.sends:
-                        self._sends.append((to, wire, group))
-                port.sends.clear()
+                self._take_sends(port.sends, group)
             if port.events:
                 for event in port.events:
                     self._events.append((group, event))
@@ -359,16 +370,13 @@ class NodeCore:
             self._samples.take(now)
         if self.outsiders.touched:
             self.outsiders.end_turn(now)
+        deadline, other = self._timers.quiet_until, self._agenda.quiet_until
+        if other < deadline:
+            deadline = other
+        self.deadline = None if deadline == NEVER else deadline
         effects = NodeEffects(self._sends, self._events)
         self._sends, self._events = [], []
         return effects
-
-    @property
-    def deadline(self) -> float | None:
-        """When `tick` wants to be called next, or a little before."""
-        one, other = self._timers.quiet_until, self._agenda.quiet_until
-        deadline = one if one < other else other
-        return None if deadline == NEVER else deadline
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
@@ -382,6 +390,15 @@ class NodeCore:
         self._ended[group] = None
         if len(self._ended) > GROUPS_LIMIT:
             del self._ended[next(iter(self._ended))]
+
+    def _take_sends(self, sends: list[tuple[Addresses, bytes]], group: GroupId) -> None:
+        if self.routes.through:
+            for to, wire in sends:
+                self._send(to, wire, group)
+        else:
+            for to, wire in sends:
+                self._sends.append((to, wire, group))
+        sends.clear()
 
     def _send(self, to: Addresses, wire: bytes, group: GroupId | None) -> None:
         through = self.routes.through

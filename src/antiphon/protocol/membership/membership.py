@@ -36,6 +36,7 @@ from antiphon.protocol.membership.private import Private
 from antiphon.protocol.membership.quorum import Chain
 from antiphon.protocol.membership.seeker import ABSENT_LIMIT, Seeker
 from antiphon.protocol.membership.slowness import Slowness
+from antiphon.protocol.outbox import Destination
 from antiphon.protocol.routes import Routes
 from antiphon.protocol.stage import OnAccept
 from antiphon.protocol.sync.history import History
@@ -212,6 +213,19 @@ class Membership:
         if self.endpoint is not None and self.endpoint.deadline is not None and self.endpoint.deadline <= now:
             self.endpoint.tick(now)
 
+    def hurry(self, now: float) -> None:
+        """Puts what was accepted on its way at once: it is in `port`."""
+        if self.endpoint is not None:
+            self.endpoint.hurry(now)
+            self._take_sends(self.endpoint.context.outbox.sends)
+
+    def _take_sends(self, sends: list[tuple[Destination, bytes]]) -> None:
+        for destination, wire in sends:
+            addresses = self._others if destination is None else self._addresses_of(destination)
+            if addresses:
+                self.port.sends.append((addresses, wire))
+        sends.clear()
+
     def end_turn(self, now: float) -> None:
         """Finishes the turn: afterwards everything to send and to tell is in `port`."""
         self.port.now = now
@@ -222,9 +236,7 @@ class Membership:
                 self.endpoint.end_turn(now)
                 outbox = self.endpoint.context.outbox
                 if outbox.sends:
-                    for destination, wire in outbox.sends:
-                        self.port.send_to(self._others if destination is None else self._addresses_of(destination), wire)
-                    outbox.sends.clear()
+                    self._take_sends(outbox.sends)
                 if outbox.events:
                     self.deliveries.take(outbox.events)
                     outbox.events.clear()
@@ -241,15 +253,6 @@ class Membership:
         if transcript is not None:
             latest, waits = (0.0, None) if endpoint is None else (endpoint.context.latest, endpoint.waits)
             transcript.end_turn(now, latest, events, waits)
-
-    @property
-    def quiet_until(self) -> float:
-        """Before this there is nothing to do by itself, perhaps not even then."""
-        one = self.port.timers.quiet_until
-        if self.endpoint is None:
-            return one
-        other = self.endpoint.context.timers.quiet_until
-        return one if one < other else other
 
     @property
     def deadline(self) -> float | None:

@@ -38,6 +38,7 @@ class Multicast(ABC):
         """Data and record frames put on links, forwarded ones too: one for each member they go to."""
         self.hand_up = self.accept = self._accepting(on_accept)
         """To the ordering; and where new messages go at once, which is not always there."""
+        self._to_all = type(self).targets is Multicast.targets
         self.usual: dict[type, Handler] = self.usual_handlers()
         self.handlers = dict(self.usual)
         """Who takes which frame now. The dictionary keeps its identity."""
@@ -86,7 +87,7 @@ class Multicast(ABC):
         """Sends the batch on its way, and to the own ordering."""
         wire = codec.encode(batch)
         stream = self.mine
-        stream.high = stream.top = stream.known = last = batch.last
+        stream.high = stream.top = stream.known = last = batch.first + len(batch.payloads) - 1
         wires = (wire,) if len(wire) <= self.settings.frame_bytes else self._fragments(batch, wire)
         self.keep(stream, batch.first, last, wires)
         for part in wires:
@@ -95,7 +96,7 @@ class Multicast(ABC):
 
     def put_on_its_way(self, origin: MemberId, wire: bytes) -> None:
         """Sends a frame of `origin`'s to whoever gets it from here."""
-        targets = self.targets(origin)
+        targets = None if self._to_all else self.targets(origin)
         if targets is None:
             self.frames_sent += self._others
             if self._others:
