@@ -188,7 +188,9 @@ class Company:
 def _read(process: Process) -> MemberLog | None:
     """The log of a process, up to where it was written when it died."""
     log: MemberLog | None = None
-    at = 0.0
+    at, last = 0.0, 0
+    attempts: dict[int, tuple[float, int]] = {}
+    """What was about to be sent, and when, until it is known under which number it was."""
     if not process.log.exists():
         return None
     for line in process.log.read_text().splitlines():
@@ -199,8 +201,11 @@ def _read(process: Process) -> MemberLog | None:
         if kind == "member":
             log = MemberLog(MemberId(entry[0]), [])
         assert log is not None, "a member joins before it does anything else"
-        if kind == "sent":
-            log.events.append(Sent(at, MessageId(log.member, entry[0]), payload_hash=entry[1]))
+        if kind == "sends":
+            attempts[entry[0]] = (at, entry[1])
+        elif kind == "sent":
+            (began, payload_hash), last = attempts.pop(entry[0]), entry[1]
+            log.events.append(Sent(began, MessageId(log.member, last), payload_hash=payload_hash))
         elif kind == "delivered":
             sender, first, hashes, view, recovered, lost = entry
             missing = tuple(MessageId(*name) for name in lost)
@@ -217,6 +222,9 @@ def _read(process: Process) -> MemberLog | None:
             log.departed_at = at
     if log is not None and process.crashed:
         log.crashed_at = at
+        if attempts:  # the latest may have left before the process died
+            began, payload_hash = attempts[max(attempts)]
+            log.events.append(Sent(began, MessageId(log.member, last + 1), payload_hash=payload_hash))
     return log
 
 

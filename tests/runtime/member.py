@@ -28,7 +28,7 @@ class Member:
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
         self.log = open(config["log"], "a", buffering=1)  # noqa: SIM115 (line by line, until the process dies)
-        self.sent = self.delivered = self.bytes = 0
+        self.attempts = self.sent = self.delivered = self.bytes = 0
         self.blocked = 0
         self.reading = asyncio.Event()
         self.reading.set()
@@ -109,7 +109,8 @@ class Member:
 
     async def do_try_send(self, size: int = 32) -> None:
         payload = _payload(self.config["name"], self.sent, size)
-        self._note(self.group.try_send(payload), payload)
+        attempt = self._attempt(payload)
+        self._note(attempt, self.group.try_send(payload))
         self.answer(sent=self.sent)
 
     async def do_report(self) -> None:
@@ -147,11 +148,18 @@ class Member:
             self.error = f"{type(error).__name__}: {error}"
 
     async def _send_one(self, payload: bytes) -> None:
-        self._note(await self.group.send(payload), payload)
+        attempt = self._attempt(payload)
+        self._note(attempt, await self.group.send(payload))
 
-    def _note(self, message: Any, payload: bytes) -> None:
+    def _attempt(self, payload: bytes) -> int:
+        """Says what is about to be sent: others may have it before the call returns."""
+        self.attempts += 1
+        self.write("sends", self.attempts, zlib.crc32(payload))
+        return self.attempts
+
+    def _note(self, attempt: int, message: Any) -> None:
         self.sent += 1
-        self.write("sent", message.seqno, zlib.crc32(payload))
+        self.write("sent", attempt, message.seqno)
 
     async def _read(self) -> None:
         async for event in self.group.events():
