@@ -1,7 +1,8 @@
 """A node: a program's door to its groups.
 
 Calls and frames go into the core at once; what the core wants done outside happens one turn later, in the order frames, events, timer.
-A turn is asked for once however much happens before it, so batches fill under load and leave at once when there is none.
+A turn is asked for once however much happens before it, so batches fill under load. The first message of a turn does not wait for its end:
+it leaves inside of the call that sends it, before anything else is done about it here.
 
 Keeps what its core keeps, and an inbox per group. An idle node wakes up only when its core's next timer is due.
 """
