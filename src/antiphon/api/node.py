@@ -36,7 +36,7 @@ from antiphon.protocol.node import NodeCore
 from antiphon.store import Store, Topic
 
 CLOSE_S = 5.0
-_LOSSLESS_NACK_S = 0.25
+_LOSSLESS_NACK_S, _LOSSLESS_DIGEST_S = 0.25, 1.0
 _FEW = 4
 """Frames that come together at a node that is not under load."""
 _MESSAGE_BYTES = 8
@@ -507,7 +507,7 @@ def _fitting(settings: Settings | None, driver: Driver) -> Settings:
     chosen, plain = settings or Settings(), Settings()
     suits: dict[str, Any] = {"frame_bytes": driver.frame_bytes}
     if driver.lossless:
-        suits |= {"nack_s": _LOSSLESS_NACK_S, "digest_s": chosen.heartbeat_s}
+        suits |= {"nack_s": _LOSSLESS_NACK_S, "digest_s": min(_LOSSLESS_DIGEST_S, chosen.heartbeat_s)}
     fitting = {name: value for name, value in suits.items() if getattr(chosen, name) == getattr(plain, name)}
     return msgspec.structs.replace(chosen, **fitting)
 

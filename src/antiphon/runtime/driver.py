@@ -58,7 +58,8 @@ class AsyncioDriver:
         return time.monotonic() + self._offset
 
     def call_at(self, when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        return self._loop.call_later(max(when - self.now(), 0.0) + _GRAIN_S, callback)
+        # A time, and no delay: uvloop would count it from when its turn began.
+        return self._loop.call_at(when - self._offset + _GRAIN_S, callback)
 
     def call_soon(self, callback: Callable[[], None]) -> object:
         return self._loop.call_soon(callback)

@@ -1,0 +1,106 @@
+"""When what was sent leaves, and what happens first where several things are due."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from antiphon import Node
+from antiphon.model import codec
+from antiphon.model.frames import Batch, Record
+from antiphon.sim.world import World
+
+
+@pytest.fixture
+def frames_of(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What a group's node hands to its driver from now on, as frames of the group's messages."""
+
+    def watch(group: Any) -> list[Batch | Record]:
+        seen: list[Batch | Record] = []
+        driver = group._node._driver
+        send = driver.send
+
+        def watched(to: Any, wire: bytes, about: Any) -> None:
+            frame = codec.decode(wire)
+            if isinstance(frame, Batch | Record):
+                seen.append(frame)
+            send(to, wire, about)
+
+        monkeypatch.setattr(driver, "send", watched)
+        return seen
+
+    return watch
+
+
+@pytest.mark.parametrize("order", ["unordered", "fifo", "causal", "semantic"])
+def test_the_first_message_of_a_turn_does_not_wait_for_its_end(world: World, gathered: Any, frames_of: Any, order: str) -> None:
+    """Everybody would wait until the sender's program has done whatever else it had to do in that turn of its loop."""
+
+    async def story() -> None:
+        async with gathered(world, ("ana", "ben"), order=order) as (ana, ben):
+            frames = frames_of(ana)
+            await ana.send(b"now")
+            assert [frame.payloads for frame in frames] == [(b"now",)]
+            reading = ben.batches()
+            assert (await anext(reading)).payloads == (b"now",)
+            assert (await anext(ana.batches())).payloads == (b"now",)
+
+    world.run(story())
+
+
+def test_a_sequencer_says_the_place_of_its_own_message_with_it(world: World, gathered: Any, frames_of: Any) -> None:
+    """Receivers would be woken twice for one message, and wait for the second time."""
+
+    async def story() -> None:
+        async with gathered(world, ("ana", "ben"), order="total") as (ana, ben):
+            frames = frames_of(ana)
+            await ana.send(b"now")
+            assert [type(frame) for frame in frames] == [Batch, Record]
+            assert (await anext(ben.batches())).payloads == (b"now",)
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("order", ["unordered", "fifo", "causal", "total", "semantic"])
+def test_what_is_sent_without_a_pause_fills_batches(world: World, gathered: Any, frames_of: Any, order: str) -> None:
+    """A program that sends a thousand messages in a row would pay for a thousand frames at every member."""
+
+    async def story() -> None:
+        async with gathered(world, ("ana", "ben"), order=order) as (ana, ben):
+            words = [b"%d" % number for number in range(1_000)]
+            frames = frames_of(ana)
+            for word in words:
+                await ana.send(word)
+            heard: list[bytes] = []
+            async for batch in ben.batches():
+                heard += batch.payloads
+                if len(heard) == len(words):
+                    break
+            assert heard == words
+            batches = [frame for frame in frames if type(frame) is Batch]
+            assert [len(batch.payloads) for batch in batches] == [1, 999]
+
+    world.run(story())
+
+
+def test_a_node_that_goes_while_its_timer_rings_does_nothing_more() -> None:
+    """A node that was closed would speak once more, with a core that nobody looks after."""
+
+    async def story() -> None:
+        node = Node("ana", transport="memory")
+        await node.start()
+        timers = node.core._timers
+        with mock.patch.object(timers, "run", wraps=timers.run) as run:
+            node._tick_soon()
+            await asyncio.sleep(0)
+            assert run.call_count == 1
+            node._tick_soon()
+            node.abandon("it is over")
+            await asyncio.sleep(0)
+            assert run.call_count == 1
+        await node._driver.close()
+
+    asyncio.run(story())
