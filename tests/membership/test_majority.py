@@ -312,3 +312,23 @@ def test_who_leaves_does_not_help_others_to_a_second_majority(gathered: Any, see
     assert world.settle(60.0)
     assert world.seen(first) == world.seen(third) == "".join(sorted(first + third))
     assert world.check() == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_last_of_a_majority_does_not_leave_with_what_it_decided(gathered: Any, seed: int) -> None:
+    """Of three, one missed what the other two did; one of those is lost, and the other leaves just when it meets the one that missed it:
+    that one would go on, a majority of nobody, and without what was decided meanwhile."""
+    world = gathered("abc", seed, **MAJORITY)
+    first, second, third = in_join_order(world)
+    world.partition([[first, third], [second]])
+    assert world.wait_for(lambda: world.seen(first) == world.seen(third) == "".join(sorted(first + third)), 20.0)
+    world.send(first, b"decided by two")
+    world.run(2.0)
+    world.heal()
+    world.partition([[first, second], [third]])
+    world.leave(first)
+    world.run(20.0)
+    world.heal()
+    assert world.settle(60.0)
+    assert world.seen(second) == world.seen(third) == "".join(sorted(second + third))
+    assert world.check() == []

@@ -244,8 +244,12 @@ class Coordinator:
         """The seats of the next view, in join order, and those of members that leave with it."""
         addresses = self._port.address_by_member
         staying = {member: addresses[member] for member in self._in_view() if not self._doubted(member)}
-        leaving = {member: staying.pop(member) for member in self._leaves if member in staying}
-        return staying | self._others() | self._wishes(), leaving
+        leaving = {member: staying[member] for member in self._leaves if member in staying}
+        others = self._others() | self._wishes()
+        if others and len(leaving) == len(staying):
+            # Nobody would carry into the next view what was delivered and decided in this one; they leave with the view after it.
+            leaving = {}
+        return {member: address for member, address in staying.items() if member not in leaving} | others, leaving
 
     def _wishes(self) -> dict[MemberId, Address]:
         """Who wants to come in. Who has not repeated its wish has given it up, or died."""
