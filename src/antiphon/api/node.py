@@ -345,8 +345,10 @@ class Node:
         if not self._turn_asked:
             # The first of a turn leaves at once; what comes after it fills a batch.
             self._turn_asked = True
-            self._send_out(core.hurry(now, group))
-            driver.call_soon(self._turn)
+            try:
+                self._send_out(core.hurry(now, group))
+            finally:
+                driver.call_soon(self._turn)
         return sent
 
     def submit_many(self, group: GroupId, payloads: Sequence[bytes]) -> tuple[int, int]:

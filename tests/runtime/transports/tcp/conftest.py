@@ -170,6 +170,12 @@ def _stations() -> Callable[..., Any]:
     return stations
 
 
+@pytest.fixture(name="until")
+def _until() -> Callable[..., Any]:
+    """Waits until something is so."""
+    return until
+
+
 @pytest.fixture
 def stranger() -> Iterator[Callable[..., Stranger]]:
     met: list[Stranger] = []

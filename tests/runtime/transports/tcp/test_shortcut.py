@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
 from antiphon.model.ids import Address
-from antiphon.runtime.transports.tcp import shortcut
+from antiphon.runtime.transports.tcp import link, shortcut
 from antiphon.runtime.transports.tcp.hello import Hello
 
 pytestmark = [
@@ -45,25 +47,93 @@ async def test_with_tls_everything_goes_over_tcp(stations: Any, authority: Any) 
         assert shortcut.connect(ben.address) is None
 
 
-async def test_a_name_that_somebody_has_taken_leaves_tcp(stations: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node could not start, or not be reached, because of a name that is a convenience."""
-    taken: list[socket.socket | None] = []
-
-    def listen_second(address: Address, backlog: int) -> socket.socket | None:
-        taken.append(listen(address, backlog))
-        return listen(address, backlog)
-
+async def test_a_name_that_somebody_has_taken_leaves_tcp(stations: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node could not start, or not be reached, because of a name that is a convenience: even one of the same user's who hangs up."""
     listen = shortcut.listen
-    monkeypatch.setattr(shortcut, "listen", listen_second)
-    # Who has the name here is of the same user, and takes what comes; so nobody is asked to connect to it.
-    monkeypatch.setattr("antiphon.runtime.transports.tcp.link.connect", lambda address: None)
+
+    async def rude(reader: Any, writer: Any) -> None:
+        writer.close()
+
+    elsewhere = [_free_address(), _free_address()]
+    taken = [await asyncio.start_unix_server(rude, sock=listen(address, 8)) for address in elsewhere]
+    monkeypatch.setattr(shortcut, "listen", lambda address, backlog: None)
+    async with stations(2) as (ana, ben):
+        names = dict(zip((ana.address, ben.address), elsewhere, strict=True))
+        monkeypatch.setattr(link, "connect", lambda address: shortcut.connect(names[address]))
+
+        def arrives() -> bool:
+            ana.transport.send((ben.address,), b"all the same")
+            return bool(ben.wires)
+
+        await until(arrives)
+        assert _families(ana) == {socket.AF_INET}
+    for server in taken:
+        server.close()
+
+
+async def test_where_no_such_socket_may_be_made_everything_goes_over_tcp(stations: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that is allowed Internet sockets alone, as many are, could not start."""
+    make = socket.socket
+
+    def forbidding(family: int = socket.AF_INET, *more: Any, **named: Any) -> socket.socket:
+        if family == socket.AF_UNIX:
+            raise OSError(errno.EAFNOSUPPORT, "address family not supported by protocol")
+        return make(family, *more, **named)
+
+    monkeypatch.setattr(shortcut, "socket", _Shadow(socket, socket=forbidding))
     async with stations(2) as (ana, ben):
         ana.transport.send((ben.address,), b"all the same")
         await ben.receives(1)
         assert _families(ana) == {socket.AF_INET}
-    for sock in taken:
-        assert sock is not None
-        sock.close()
+
+
+async def test_it_can_be_left_out(stations: Any) -> None:
+    """Who looks at the wires with a sniffer, or cuts them with a filter, would wonder where they are."""
+    async with stations(2, short_way=False) as (ana, ben):
+        ana.transport.send((ben.address,), b"over TCP")
+        await ben.receives(1)
+        assert _families(ana) == {socket.AF_INET}
+        assert shortcut.connect(ben.address) is None
+
+
+async def test_a_peer_that_takes_nothing_is_given_up(stations: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped process would keep what was written to it for ever, and with it the others' share of what may be kept."""
+    monkeypatch.setattr(link, "_SILENCE_S", 0.2)
+    async with stations(1) as (ana,):
+        address = _free_address()
+        deaf = shortcut.listen(address, 8)
+        assert deaf is not None
+        with deaf:
+            ana.transport.send((address,), b"?")
+            await until(lambda: ana.transport._links[address].state is link.State.OPEN)
+            for _ in range(40):
+                ana.transport.send((address,), bytes(1_000_000))
+            assert ana.transport._backlog.links == 1
+            await ana.counts("connection_lost")
+        await until(lambda: ana.transport._backlog.links == 0)
+
+
+async def test_a_slow_peer_is_not_given_up(stations: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who reads slowly would lose its connection, and what is in it, again and again."""
+    monkeypatch.setattr(link, "_SILENCE_S", 0.2)
+    async with stations(1) as (ana,):
+        address = _free_address()
+        slow = shortcut.listen(address, 8)
+        assert slow is not None
+        with slow:
+            ana.transport.send((address,), b"?")
+            await until(lambda: ana.transport._links[address].state is link.State.OPEN)
+            for _ in range(20):
+                ana.transport.send((address,), bytes(1_000_000))
+            reader, _ = slow.accept()
+            with reader:
+                reader.setblocking(False)
+                taken = 0
+                while taken < 20_000_000:
+                    await asyncio.sleep(0.02)
+                    with suppress(BlockingIOError):
+                        taken += len(reader.recv(1 << 20))
+                assert ana.drops["connection_lost"] == 0
 
 
 @as_root
@@ -112,10 +182,27 @@ async def test_a_closed_transport_leaves_no_name(stations: Any) -> None:
     again.close()
 
 
+class _Shadow:
+    """A module, but for some of its names."""
+
+    def __init__(self, module: Any, **names: Any) -> None:
+        self._module = module
+        self.__dict__.update(names)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
 def _families(station: Any) -> set[int]:
     """What kinds of sockets lead from and to a transport."""
     ends = [*station.transport._links.values(), *station.transport._doors]
     return {end._transport.get_extra_info("socket").family for end in ends}
+
+
+def _free_address() -> Address:
+    """Where nobody is."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return Address(f"127.0.0.1:{server.getsockname()[1]}")
 
 
 def _name(address: Address) -> str:

@@ -91,11 +91,11 @@ class Door(asyncio.Protocol):
         peer, sock = transport.get_extra_info("peername"), transport.get_extra_info("socket")
         nearby = sock is not None and sock.family == socket.AF_UNIX
         self.host, self.heard = self._house.host if nearby else peer[0] if peer else "", self._loop.time()
-        if not self._house.admits(self):
-            self.refuse("closed")
-            return
         if nearby and not is_of_this_user(sock):
             self.refuse("another_user")
+            return
+        if not self._house.admits(self):
+            self.refuse("closed")
             return
         tune(sock)
         if self._house.context is not None:

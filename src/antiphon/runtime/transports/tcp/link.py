@@ -7,9 +7,9 @@
 | RESTING    | are dropped (`unreachable`)                       | CONNECTING with the first wire after the pause |
 | CLOSED     | are dropped (`closed`)                            |                                                |
 
-The pause doubles from `_PAUSE_S` to `_PAUSE_MAX_S` and begins anew after a connection that held. A peer that vanished without a word is
-noticed by the kernel after `_SILENCE_S` (keep-alive, and unacknowledged data). Who closes a link gives the peer `_FAREWELL_S` to take
-what is written already.
+The pause doubles from `_PAUSE_S` to `_PAUSE_MAX_S` and begins anew after a connection that held. A peer that vanished without a word, or
+takes nothing, is noticed after `_SILENCE_S`: over TCP by the kernel (keep-alive, and unacknowledged data), by the short way here. Who
+closes a link gives the peer `_FAREWELL_S` to take what is written already.
 """
 
 from __future__ import annotations
@@ -60,17 +60,24 @@ class Link(asyncio.Protocol):
         *,
         source: str,
         context: ssl.SSLContext | None,
+        short_way: bool,
         check: Callable[[object], bool],
         fail: Callable[[Exception], None],
     ) -> None:
         """`source` is the host that connections are made from: the one that the hello names. `check` says whether a peer, by its TLS
-        object, may be talked to; `fail` is told why a handshake came to nothing."""
+        object, may be talked to; `fail` is told why a handshake came to nothing. `short_way`: it may be tried, on the own host."""
         self.to, self.state = to, State.RESTING
         self.connections = 0
         self.used = 0
         """When something was last sent, as its owner counts."""
         self._hello, self._drops, self._backlog, self._source = hello, drops, backlog, source
         self._context, self._check, self._fail = context, check, fail
+        self._short_way = short_way and host_and_port(to)[0] == source
+        self._short = self._detour = False
+        """Whether this connection is by the short way; and whether the last one was, and did not last: then the next is over TCP."""
+        self._given = self._taken = 0
+        """Bytes that were left to the transport, and how many of them were out when somebody last looked."""
+        self._look: asyncio.TimerHandle | None = None
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._transport: asyncio.Transport | None = None
@@ -101,8 +108,10 @@ class Link(asyncio.Protocol):
                 except OSError:
                     sent = 0  # full, or broken: the transport waits, or finds out
                 if sent < len(framed):
+                    self._given += len(framed) - sent
                     transport.write(framed[sent:])
             else:
+                self._given += len(framed)
                 transport.write(framed)
             return
         if self.state is State.RESTING and self._loop.time() >= self._again_at:
@@ -137,7 +146,9 @@ class Link(asyncio.Protocol):
         name = "" if self._context else None
         try:
             async with asyncio.timeout(_CONNECT_S):
-                if self._context is None and host == self._source and (sock := connect(self.to)) is not None:
+                sock = connect(self.to) if self._short_way and not self._detour else None
+                self._short, self._detour = sock is not None, False
+                if sock is not None:
                     await self._loop.create_unix_connection(lambda: self, sock=sock)
                     return
                 await self._loop.create_connection(
@@ -171,12 +182,15 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         if self.state is State.OPEN:
-            if self._loop.time() - self._opened_at > _PAUSE_MAX_S:
+            held = self._loop.time() - self._opened_at > _PAUSE_MAX_S
+            if held:
                 self._pause_s = _PAUSE_S
+            self._detour = self._short and not held
             self._drops["connection_lost"] += 1
             if isinstance(error, ssl.SSLError):
                 self._fail(error)  # in TLS 1.3 a refusal comes after the client has spoken
         self._transport = None
+        self._stop_looking()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -192,11 +206,31 @@ class Link(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._lag(True)
+        if self._short and self._look is None:
+            self._look_later()
 
     def resume_writing(self) -> None:
         self._lag(False)
+        self._stop_looking()
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    def _look_later(self) -> None:
+        """TCP gives up a peer that takes nothing for so long; by the short way, this is who does."""
+        transport = self._transport
+        assert transport is not None, "only a connection is looked after"
+        taken = self._given - transport.get_write_buffer_size()
+        if self._look is not None and taken == self._taken:
+            self._look = None
+            transport.abort()
+        else:
+            self._taken = taken
+            self._look = self._loop.call_later(_SILENCE_S, self._look_later)
+
+    def _stop_looking(self) -> None:
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
 
     def _lag(self, behind: bool) -> None:
         if behind is not self._behind:

@@ -47,11 +47,14 @@ class TcpTransport:
         contexts: tuple[ssl.SSLContext, ssl.SSLContext] | None = None,
         peer_names: Callable[[Any], tuple[str, ...]] | None = None,
         connections: int = 1_024,
+        short_way: bool = True,
     ) -> None:
-        """`contexts` are for connections that come and that go out; with them `peer_names` reads a peer's names from its certificate."""
+        """`contexts` are for connections that come and that go out; with them `peer_names` reads a peer's names from its certificate.
+        Without `short_way` nodes of one machine meet over TCP, too."""
         self.drops: Counter[str] = Counter()
         self._bind = host_and_port(bind, "bind")
         self._name, self._connections = name, connections
+        self._short_way = short_way and contexts is None
         for seed in seeds:
             host_and_port(seed, "seeds")
         self._seeds = tuple(Address(seed) for seed in seeds)
@@ -106,8 +109,11 @@ class TcpTransport:
         self._server = server
         try:
             await server.start_serving()
-            if self._contexts is None and (sock := shortcut.listen(self._address, _ACCEPT_QUEUE)) is not None:
-                self._side_door = await loop.create_unix_server(lambda: Door(self, take), sock=sock, backlog=_ACCEPT_QUEUE)
+            if self._short_way and (sock := shortcut.listen(self._address, _ACCEPT_QUEUE)) is not None:
+                self._side_door = await loop.create_unix_server(
+                    lambda: Door(self, take), sock=sock, backlog=_ACCEPT_QUEUE, start_serving=False
+                )
+                await self._side_door.start_serving()
         except BaseException:
             await self.close()
             raise
@@ -118,6 +124,7 @@ class TcpTransport:
         if server is None:
             return
         servers = [server] if self._side_door is None else [server, self._side_door]
+        self._side_door = None
         for each in servers:
             each.close()
         for link in self._links.values():
@@ -175,6 +182,7 @@ class TcpTransport:
             self._backlog,
             source=self.host,
             context=None if self._contexts is None else self._contexts[1],
+            short_way=self._short_way,
             check=lambda tls: self._is_known(address, tls),
             fail=self.fails,
         )
