@@ -13,12 +13,15 @@ from msgspec import Struct, structs
 
 from antiphon.bench.contest import Result, Skipped, measure, middle
 from antiphon.bench.processes import BenchFailed
-from antiphon.bench.systems import ANTIPHON, LIMIT, SYSTEMS
+from antiphon.bench.systems import ANTIPHON, ANTIPHON_TCP, LIMIT, SYSTEMS, ZEROMQ_IPC
 from antiphon.bench.work import Work
 from antiphon.errors import UsageError
 
 LATENCY_SIZE, LATENCY_RATE, LATENCY_RECEIVERS = 256, 1_000.0, 4
-_LATENCY_SYSTEMS = (("zeromq", "fifo"), ("zenoh", "fifo"), (ANTIPHON, "fifo"), (ANTIPHON, "total"), (LIMIT, "fifo"), (LIMIT, "total"))
+_LATENCY_SYSTEMS = (
+    *(("zeromq", "fifo"), (ZEROMQ_IPC, "fifo"), ("zenoh", "fifo"), (ANTIPHON, "fifo"), (ANTIPHON_TCP, "fifo")),
+    *((ANTIPHON, "total"), (ANTIPHON_TCP, "total"), (LIMIT, "fifo"), (LIMIT, "total")),
+)
 
 Progress = Callable[[str], None]
 

@@ -1,4 +1,5 @@
-"""Antiphon as an application uses it: each member is a node with one group, on the loopback interface, through the public calls.
+"""Antiphon as an application uses it: each member is a node with one group, bound to the loopback interface, through the public calls.
+As `antiphon` over TCP its members, which are on one machine, meet by the short way that nodes take there; as `antiphon-tcp` they do not.
 
 Member 0 creates the group, the others join it there; the work begins when all are in one view. Floods hand over `batch` messages at a time
 with `send_many` and read with `group.batches()`, or message by message. Every message is given to a function that does nothing, as in the
@@ -14,6 +15,7 @@ from typing import Any, TypeAlias, cast
 from antiphon.api.group import Group
 from antiphon.api.message import Message
 from antiphon.bench.seat import Seat, paced, run
+from antiphon.bench.systems import ANTIPHON_TCP
 from antiphon.bench.work import Pool, payload, stamp_of
 from antiphon.model.ids import MemberId, name_of
 from antiphon.runtime.node import Node
@@ -73,8 +75,9 @@ async def _join(seat: Seat, address: str) -> tuple[Node, Group]:
 
 def _node(seat: Seat, seeds: list[str] | None = None) -> Node:
     transport = seat.work.transport
-    # Benchmarks stay on the loopback interface, where there is no multicast.
+    # Benchmarks stay on this machine: there is no multicast on the loopback interface.
     more: dict[str, Any] = {"multicast": None} if transport == "udp" else {}
+    more |= {"short_way": False} if seat.work.system == ANTIPHON_TCP else {}
     more |= {"trace": Trace(directory=seat.work.trace, run="bench")} if seat.work.trace else {}
     return Node(f"member{seat.me}", transport=transport, bind="127.0.0.1:0", seeds=seeds or [], **more)
 

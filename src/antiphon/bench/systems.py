@@ -35,6 +35,8 @@ class System(NamedTuple):
 
 
 LIMIT, ANTIPHON = "limit", "antiphon"
+ANTIPHON_TCP, ZEROMQ_IPC = "antiphon-tcp", "zeromq-ipc"
+"""Antiphon without its short way between processes of one machine, and pyzmq with its own."""
 _PEERS = "antiphon.bench.peers"
 
 SYSTEMS: dict[str, System] = {
@@ -42,7 +44,9 @@ SYSTEMS: dict[str, System] = {
     for system in (
         System(LIMIT, "the bare loop", "antiphon.bench.limit", ("total", "fifo"), batched=True),
         System(ANTIPHON, "Antiphon", "antiphon.bench.group", ("total", "fifo", "causal", "semantic", "unordered"), batched=True),
+        System(ANTIPHON_TCP, "Antiphon, TCP alone", "antiphon.bench.group", ("total", "fifo"), batched=True),
         System("zeromq", "pyzmq", f"{_PEERS}.zeromq", ("fifo",)),
+        System(ZEROMQ_IPC, "pyzmq, ipc", f"{_PEERS}.zeromq", ("fifo",)),
         System("nats", "NATS core", f"{_PEERS}.nats_core", ("fifo",)),
         System("zenoh", "Zenoh", f"{_PEERS}.zenoh", ("fifo",)),
         System("jetstream", "NATS JetStream", f"{_PEERS}.jetstream", ("total",)),

@@ -1,7 +1,8 @@
 """The open batch: what this member has accepted from its application and not sent yet.
 
-It closes at the end of the turn, when the next message would not fit into its frame, when it holds `batch_messages`, and, in causal
-order, before something else is delivered. So it never holds more than a frame, or one message that will be fragmented.
+It closes at the end of the turn, or at once where the driver hurries; when the next message would not fit into its frame, when it holds
+`batch_messages`, and, in causal order, before something else is delivered. So it never holds more than a frame, or one message that will
+be fragmented.
 """
 
 from __future__ import annotations

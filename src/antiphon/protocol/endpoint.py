@@ -13,8 +13,8 @@ go on have agreed to hold, waits until this member is `flushed`, and calls `inst
 received in between waits below the ordering until synchronisation has brought what was sent before. While the application does not take
 what is delivered (`stop_reading`), nothing is taken from others and nothing is accepted from it.
 
-Messages submitted in one turn leave as one batch; an idle member's message leaves at once. Nothing received can raise: bytes
-that are no frame, or make no sense, are counted in `drops` and forgotten.
+Messages submitted in one turn leave as one batch; a driver that does not want the first of them to wait calls `hurry` after it. Nothing
+received can raise: bytes that are no frame, or make no sense, are counted in `drops` and forgotten.
 """
 
 from __future__ import annotations

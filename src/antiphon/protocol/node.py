@@ -3,6 +3,7 @@
 A driver calls, always with its clock's `now`, what the application wants (`create`, `join`, `submit`, …), `receive` for bytes from an
 address, and `tick` when `deadline` has passed; then `drain`, which ends the turn and returns what must happen outside: frames with
 where they go (None: to every node, by broadcast or to the seeds) and the group they are of, then events with the group they belong to.
+After the first `submit` of a turn it may `hurry`, which returns the frames of that message before everything else.
 An application that does not take what is delivered in a group is `pause`d there, until it `resume`s.
 
 A driver that guards some groups with a key of their own names their realm in `realm_by_name`: it seals what is of such a group for that

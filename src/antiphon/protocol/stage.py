@@ -134,7 +134,7 @@ class Ordering(ABC):
         self.context.drops["unexpected_record"] += 1
 
     def flush(self) -> None:
-        """Called at the end of every turn, before the outbox is drained."""
+        """Called at the end of every turn, before the outbox is drained, and when an own batch has left at its beginning."""
 
     def own_delivered(self) -> int | None:
         """Up to which number this member's own messages are delivered; None where that happens as they are sent. They count

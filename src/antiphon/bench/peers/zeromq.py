@@ -1,4 +1,5 @@
-"""pyzmq: a mesh of publishers and subscribers, one socket of each kind per member. Fifo order.
+"""pyzmq: a mesh of publishers and subscribers, one socket of each kind per member, over TCP or (`zeromq-ipc`) its own way between processes
+of one machine. Fifo order.
 
 A publisher that has a full queue for some subscriber refuses (XPUB_NODROP) instead of dropping, which is its default; the member then
 reads first. Own messages are delivered locally. Receivers of a paced run block in `recv`, which is the fastest way to read.
@@ -6,6 +7,7 @@ reads first. Own messages are delivered locally. Receivers of a paced run block 
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 from antiphon.bench.peers import packages
 from antiphon.bench.peers.parcels import Parcels
 from antiphon.bench.seat import Seat
+from antiphon.bench.systems import ZEROMQ_IPC
 
 _JOIN_MS = 20_000
 _READS = 256
@@ -30,10 +33,13 @@ def take_part(seat: Seat) -> None:
     publisher, subscriber = context.socket(zmq.XPUB), context.socket(zmq.SUB)
     publisher.setsockopt(zmq.XPUB_NODROP, 1)
     publisher.setsockopt(zmq.XPUB_VERBOSE, 1)  # tells every subscription, also when there is one like it
-    port = publisher.bind_to_random_port("tcp://127.0.0.1")
-    for other, address in enumerate(seat.meet(port)):
+    if seat.work.system == ZEROMQ_IPC:
+        publisher.bind(f"ipc://@antiphon-bench-{os.getpid()}")
+    else:
+        publisher.bind("tcp://127.0.0.1:*")
+    for other, address in enumerate(seat.meet(publisher.getsockopt_string(zmq.LAST_ENDPOINT))):
         if other != seat.me:
-            subscriber.connect(f"tcp://127.0.0.1:{address}")
+            subscriber.connect(address)
     subscriber.setsockopt(zmq.SUBSCRIBE, b"")
     publisher.setsockopt(zmq.RCVTIMEO, _JOIN_MS)
     for _ in range(seat.work.members - 1):
