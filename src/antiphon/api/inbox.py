@@ -37,13 +37,13 @@ class Inbox:
     def put(self, event: Any) -> None:
         entries = self._entries
         if not entries:
-            messages = size = 0  # a reader that keeps up pays nothing
-        elif type(event) is tuple and len(entries) < _UNWEIGHED and len(event[0].payloads) > _UNWEIGHED:
-            messages, size = event[2] - event[1] + 1, 0
+            entries.append((event, 0, 0))  # a reader that keeps up pays nothing
         else:
-            messages, size = _weight(event)
-        entries.append((event, messages, size))
-        if messages:
+            if type(event) is tuple and len(entries) < _UNWEIGHED and len(event[0].payloads) > _UNWEIGHED:
+                messages, size = event[2] - event[1] + 1, 0
+            else:
+                messages, size = _weight(event)
+            entries.append((event, messages, size))
             self.messages += messages
             self.bytes += size
             if not self.full and (self.messages > self._most_messages or self.bytes > self._most_bytes):

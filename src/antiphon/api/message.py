@@ -98,7 +98,7 @@ class Letter(Struct, frozen=True, weakref=False):
 class MessageBatch(Sequence[Message | Letter]):
     """Messages `first … last` of one sender, in the order in which they were delivered together."""
 
-    __slots__ = ("_decode", "batch", "first", "last", "letter", "lost", "recovered")
+    __slots__ = ("_decode", "batch", "first", "last", "letter", "lost", "payloads", "recovered", "sender")
 
     def __init__(
         self,
@@ -112,18 +112,12 @@ class MessageBatch(Sequence[Message | Letter]):
     ) -> None:
         self.batch, self.first, self.last, self._decode = batch, first, last, decode
         self.lost, self.recovered, self.letter = lost, recovered, letter
-
-    @property
-    def sender(self) -> MemberId:
-        return self.batch.sender
-
-    @property
-    def payloads(self) -> tuple[bytes, ...]:
+        self.sender: MemberId = batch.sender
+        payloads = batch.payloads
+        if last - first + 1 < len(payloads):
+            payloads = payloads[first - batch.first : last - batch.first + 1]
+        self.payloads: tuple[bytes, ...] = payloads
         """What was sent, as bytes."""
-        payloads, start = self.batch.payloads, self.batch.first
-        if self.last - self.first + 1 == len(payloads):
-            return payloads
-        return payloads[self.first - start : self.last - start + 1]
 
     @property
     def ids(self) -> list[MessageId]:

@@ -337,18 +337,18 @@ class Node:
         core, driver = self._core, self._driver
         if core is None or group not in core.memberships:
             core = self._inside(group)  # raises
-        now = driver.now()
-        sent = core.submit(now, group, payload, reply_to, after)
+        # The first of a turn leaves at once; what comes after it fills a batch.
+        at_once = not self._turn_asked
+        sent = core.submit(driver.now(), group, payload, reply_to, after, at_once)
+        if at_once:
+            self._turn_asked = True
+            try:
+                self._send_out(core.hurried())
+            finally:
+                driver.call_soon(self._turn)
         self._crowd += _MESSAGE_BYTES + len(payload)
         if self._crowd >= self._crowded_at:
             self.crowded = True
-        if not self._turn_asked:
-            # The first of a turn leaves at once; what comes after it fills a batch.
-            self._turn_asked = True
-            try:
-                self._send_out(core.hurry(now, group))
-            finally:
-                driver.call_soon(self._turn)
         return sent
 
     def submit_many(self, group: GroupId, payloads: Sequence[bytes]) -> tuple[int, int]:

@@ -134,74 +134,73 @@ async def paced(seat: Seat, send: Callable[[int, int], Awaitable[object]]) -> in
     if not seat.work.sends(seat.me):
         await asyncio.sleep(seat.left_s())
         return 0
-    sent, due, loop = 0, time.monotonic(), asyncio.get_running_loop()
-    interval_s = (seat.work.senders or seat.work.members) / seat.work.rate
-    clock = _Clock(loop)
+    sent, clock = 0, _Clock(asyncio.get_running_loop(), (seat.work.senders or seat.work.members) / seat.work.rate)
     try:
-        while not seat.over():
-            if due > time.monotonic():
-                await clock.wait_until(due)
-                continue
-            sent += 1
-            due += interval_s
-            await send(sent, time.monotonic_ns())
+        while True:
+            for _ in range(await clock.ticks()):
+                if seat.over():
+                    return sent
+                sent += 1
+                await send(sent, time.monotonic_ns())
     finally:
         clock.close()
-    return sent
 
 
 class _Clock:
-    """Wakes an event loop at a time, to a few microseconds: with a timer of the kernel's (Linux), in the loop's own thread. A loop's timers
-    go by milliseconds, so a thousand messages a second would leave in pairs; a thread that keeps the time would want the interpreter
-    just when the message is on its way."""
+    """Wakes an event loop at every interval, to a few microseconds: with a timer of the kernel's (Linux), in the loop's own thread. The
+    loop's go by milliseconds, so a thousand messages a second would leave in pairs; a thread that keeps the time would want the interpreter
+    just when the message is on its way; one that is set anew each time would be work that receivers on the same machine wait for."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiting: asyncio.Future[None] = loop.create_future()
-        self._timer = _KernelTimer() if sys.platform == "linux" else None
-        if self._timer is not None:
-            loop.add_reader(self._timer.descriptor, self._ring, self._timer.descriptor)
+    def __init__(self, loop: asyncio.AbstractEventLoop, interval_s: float) -> None:
+        self._loop, self._interval_s = loop, interval_s
+        self._ticks = 0
+        self._counted, self._began = 0, time.monotonic()
+        self._waiting: asyncio.Future[None] | None = None
+        self._timer = _kernel_timer(interval_s) if sys.platform == "linux" else -1
+        if self._timer >= 0:
+            loop.add_reader(self._timer, self._ring)
 
-    async def wait_until(self, when: float) -> None:
-        """Waits until `time.monotonic()` says so."""
-        self._waiting = self._loop.create_future()
-        if self._timer is not None:
-            self._timer.set(when)
-        else:
-            self._loop.call_later(max(when - time.monotonic(), 0.0), self._wake)
-        await self._waiting
+    async def ticks(self) -> int:
+        """Waits for the next tick; how many there were since they were last asked for."""
+        while not self._ticks:
+            self._waiting = self._loop.create_future()
+            if self._timer < 0:
+                due = self._began + (self._counted + 1) * self._interval_s
+                self._loop.call_later(max(due - time.monotonic(), 0.0), self._count)
+            await self._waiting
+        ticks, self._ticks = self._ticks, 0
+        return ticks
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._loop.remove_reader(self._timer.descriptor)
-            os.close(self._timer.descriptor)
+        if self._timer >= 0:
+            self._loop.remove_reader(self._timer)
+            os.close(self._timer)
 
-    def _ring(self, descriptor: int) -> None:
-        with suppress(BlockingIOError):  # it was set anew in the meantime
-            os.read(descriptor, 8)
-            self._wake()
+    def _ring(self) -> None:
+        with suppress(BlockingIOError):
+            self._tick(int.from_bytes(os.read(self._timer, 8), sys.byteorder))
 
-    def _wake(self) -> None:
-        if not self._waiting.done():
+    def _count(self) -> None:
+        passed = int((time.monotonic() - self._began) / self._interval_s) - self._counted
+        self._counted += passed
+        self._tick(passed)
+
+    def _tick(self, count: int) -> None:
+        self._ticks += count
+        if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
 
-class _KernelTimer:
-    """timerfd, which Python knows from 3.13 on."""
-
-    def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self.descriptor: int = self._libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
-        if self.descriptor < 0:
-            raise OSError(ctypes.get_errno(), "no timer from the kernel")
-        self._times = (ctypes.c_long * 4)()
-        """Seconds and nanoseconds: of the interval, of which there is none, and of the time."""
-
-    def set(self, when: float) -> None:
-        # A time of zero would stop the timer.
-        self._times[2], self._times[3] = int(when), max(int(when % 1 * 1e9), 1)
-        if self._libc.timerfd_settime(self.descriptor, 1, ctypes.byref(self._times), None) < 0:
-            raise OSError(ctypes.get_errno(), f"the kernel does not wake anybody at {when}")
+def _kernel_timer(interval_s: float) -> int:
+    """The descriptor of a timer that goes off at every interval: timerfd, which Python knows from 3.13 on."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor: int = libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+    seconds, nanoseconds = int(interval_s), max(int(interval_s % 1 * 1e9), 1)
+    # Seconds and nanoseconds: of the interval, and of the first time.
+    times = (ctypes.c_long * 4)(seconds, nanoseconds, seconds, nanoseconds)
+    if descriptor < 0 or libc.timerfd_settime(descriptor, 0, ctypes.byref(times), None) < 0:
+        raise OSError(ctypes.get_errno(), "no timer from the kernel")
+    return descriptor
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:

@@ -20,31 +20,25 @@ class Agenda:
         self._heap: list[tuple[float, GroupId]] = []
         self.quiet_until = NEVER
         """Nobody wants a tick before this, perhaps not even then: an entry that is out of date is mended when it comes up."""
-        self._noted: dict[GroupId, float] = {}
-        """The entry of each that counts."""
 
-    def note(self, member: Membership) -> None:
-        """The member's deadline may have moved."""
-        when, endpoint = member.port.timers.quiet_until, member.endpoint
-        if endpoint is not None and endpoint.context.timers.quiet_until < when:
-            when = endpoint.context.timers.quiet_until
-        if when < self._noted.get(member.group, NEVER):
-            self._noted[member.group] = when
-            heapq.heappush(self._heap, (when, member.group))
-            self.quiet_until = self._heap[0][0]
+    def note(self, member: Membership, when: float) -> None:
+        """The member wants its tick then, or later: sooner than it is `noted`."""
+        member.noted = when
+        heapq.heappush(self._heap, (when, member.group))
+        self.quiet_until = self._heap[0][0]
 
     def due(self, now: float) -> list[Membership]:
         """Takes out those that want their tick now, in the order of their deadlines."""
         members, heap = [], self._heap
         while heap and heap[0][0] <= now:
             when, group = heapq.heappop(heap)
-            if self._noted.get(group) == when:
-                del self._noted[group]
-                member = self._memberships.get(group)
-                if member is not None and (deadline := member.deadline) is not None:
+            member = self._memberships.get(group)
+            if member is not None and member.noted == when:
+                member.noted = NEVER
+                if (deadline := member.deadline) is not None:
                     if deadline <= now:
                         members.append(member)
                     else:
-                        self.note(member)
+                        self.note(member, deadline)
         self.quiet_until = heap[0][0] if heap else NEVER
         return members

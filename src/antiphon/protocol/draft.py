@@ -1,6 +1,6 @@
 """The open batch: what this member has accepted from its application and not sent yet.
 
-It closes at the end of the turn, or at once where the driver hurries; when the next message would not fit into its frame, when it holds
+It closes at the end of the turn, or at once where the driver submits so; when the next message would not fit into its frame, when it holds
 `batch_messages`, and, in causal order, before something else is delivered. So it never holds more than a frame, or one message that will
 be fragmented.
 """

@@ -2,7 +2,7 @@
 
 A driver calls, always with its clock's `now`:
 
-    submit / submit_many   the application sends              receive / take   bytes, or a frame, came from the network
+    submit / submit_many   the application sends              receive          bytes came from the network
     tick                   `deadline` has passed              install          there is a new view
 
 and after each input, or after all inputs of one turn of its loop, `drain`: it closes the open batch, lets the stages finish the
@@ -13,7 +13,7 @@ go on have agreed to hold, waits until this member is `flushed`, and calls `inst
 received in between waits below the ordering until synchronisation has brought what was sent before. While the application does not take
 what is delivered (`stop_reading`), nothing is taken from others and nothing is accepted from it.
 
-Messages submitted in one turn leave as one batch; a driver that does not want the first of them to wait calls `hurry` after it. Nothing
+Messages submitted in one turn leave as one batch; a driver that does not want the first of them to wait submits it `at_once`. Nothing
 received can raise: bytes that are no frame, or make no sense, are counted in `drops` and forgotten.
 """
 
@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from antiphon.errors import BadFrame, InvalidOption, TooLarge, UnknownParent, WouldBlock
-from antiphon.model.codec import Frame, decode
+from antiphon.model.codec import decode
 from antiphon.model.events import Event, Installed, Why, Writable
 from antiphon.model.frames import NAMES_LIMIT, SEQNO_LIMIT, Batch
 from antiphon.model.ids import ID_LIMIT, GroupId, MemberId, MessageId
@@ -35,7 +35,7 @@ from antiphon.model.view import View
 from antiphon.protocol.draft import Draft
 from antiphon.protocol.outbox import Effects
 from antiphon.protocol.registry import stages
-from antiphon.protocol.stage import Context, OnAccept, Ordering
+from antiphon.protocol.stage import CLOCK_STEP_S, Context, OnAccept, Ordering
 
 _BYTES = {bytes}
 _FRAME_BYTES = 128
@@ -74,7 +74,8 @@ class Endpoint:
         self.ordering = order(context)
         self.transcript = transcript
         context.multicast = self.multicast = multicast(context, self.ordering, _both(on_accept, transcript))
-        self._handlers = self.multicast.handlers
+        self.handlers = self.multicast.handlers
+        """Who takes which frame of the view."""
         self._flushes, self._stamps = order.flush is not Ordering.flush, order.stamp is not Ordering.stamp
         """What of an ordering need be called at all: an idle member's message is mostly a matter of calls."""
         self._draft = Draft(group, me, settings.frame_bytes, settings.batch_messages)
@@ -96,10 +97,13 @@ class Endpoint:
         reply_to: MessageId | None = None,
         after: Sequence[MessageId] = (),
         guest: tuple[MemberId, int] | None = None,
+        at_once: bool = False,
     ) -> MessageId:
         """Accepts one message, or raises WouldBlock or a UsageError and changes nothing. What a reliable kind accepted it never drops.
-        `guest` is the outsider whose message it is, and the outsider's number for it."""
-        self.context.now = now
+        `guest` is the outsider whose message it is, and the outsider's number for it. `at_once`: it is in the outbox now, and not at the
+        end of the turn, with all that was accepted before it."""
+        context = self.context
+        context.now = now
         if type(payload) is not bytes or len(payload) > self._message_bytes:
             self._check_payload(payload)  # raises
         seqno = self._last + 1
@@ -109,7 +113,7 @@ class Endpoint:
             self._check_names(names)
             self.ordering.check(seqno, names)
         multicast, draft = self.multicast, self._draft
-        if multicast.held is not None or multicast.credit(self._last) <= 0 or self.context.flushing or not multicast.reading:
+        if multicast.held is not None or multicast.credit(self._last) <= 0 or context.flushing or not multicast.reading:
             if self.credit <= 0:
                 raise self._refusal()
             self._unsent.append((payload, reply_to, tuple(after), guest))
@@ -120,7 +124,11 @@ class Endpoint:
         self._last = seqno
         if self.transcript is not None:
             note = "guest" if guest is not None else "after" if reply_to is None and after else None
-            self.transcript.sent(now, self.context.view.id, seqno, (payload,), 1, len(payload), names, note)
+            self.transcript.sent(now, context.view.id, seqno, (payload,), 1, len(payload), names, note)
+        if at_once:
+            self._close()
+            if self._flushes:
+                self.ordering.flush()
         return MessageId(self.me, seqno)
 
     def submit_many(self, now: float, payloads: Sequence[bytes]) -> int:
@@ -156,12 +164,12 @@ class Endpoint:
         return accepted
 
     def receive(self, now: float, source: MemberId | None, wire: bytes) -> None:
-        """Takes bytes that `source` handed over (None: not known): decodes them, and then does what `take` does, written out."""
+        """Takes bytes that `source` handed over (None: not known)."""
         context = self.context
         context.now = now
         try:
             frame = decode(wire)
-            handler = self._handlers[type(frame)]
+            handler = self.handlers[type(frame)]
         except BadFrame as bad:
             context.drops[bad.reason] += 1
         except KeyError:
@@ -173,24 +181,6 @@ class Endpoint:
                 context.drops["other_view"] += 1
             else:
                 handler(frame, wire, source)
-
-    def take(self, now: float, frame: Frame, wire: bytes, source: MemberId | None) -> bool:
-        """Takes a frame that `source` handed over, and the bytes it was decoded from; whether it is of the view."""
-        context = self.context
-        context.now = now
-        try:
-            handler = self._handlers[type(frame)]
-        except KeyError:
-            context.drops["unexpected_frame"] += 1
-            return False
-        if frame.group != self.group:  # type: ignore[union-attr]
-            context.drops["other_group"] += 1
-        elif frame.view != context.view.id:  # type: ignore[union-attr]
-            context.drops["other_view"] += 1
-        else:
-            handler(frame, wire, source)
-            return True
-        return False
 
     def tick(self, now: float) -> None:
         """Runs the timers that are due."""
@@ -303,13 +293,6 @@ class Endpoint:
             self.transcript.end_turn(now, self.context.latest, self.context.outbox.events, self.waits)
         return self.context.outbox.drain()
 
-    def hurry(self, now: float) -> None:
-        """Puts what was accepted on its way at once; the rest of the turn comes with `end_turn`."""
-        self.context.now = now
-        self._close()
-        if self._flushes:
-            self.ordering.flush()
-
     def end_turn(self, now: float) -> None:
         """Ends the turn: afterwards everything that must happen outside is in the outbox."""
         self.context.now = now
@@ -319,7 +302,9 @@ class Endpoint:
             self.ordering.flush()
         while self._safe and self.multicast.release():
             self.ordering.flush()
-        self.multicast.flush()
+        stability = self.multicast.stability
+        if stability is not None and (stability.due or (stability.news and not stability.soon)):
+            stability.flush()
         if self._refused and 4 * self.credit >= self.options.window:
             # Woken for every single message of credit, a sender would send batches of one.
             self._refused = False
@@ -502,8 +487,9 @@ class Endpoint:
         # While a view is being installed the draft stays open: it leaves in the new one.
         if count and not self._installing:
             first = self._last - count + 1
-            stamp = self.ordering.stamp(first, self._last) if self._stamps else None
-            self.multicast.cast(self._draft.close(self.context.view.id, first, stamp, self.context.sending_time()))
+            context, stamp = self.context, self.ordering.stamp(first, self._last) if self._stamps else None
+            context.latest = max(context.now, context.latest + CLOCK_STEP_S)
+            self.multicast.cast(self._draft.close(context.view.id, first, stamp, context.latest))
 
 
 def _both(on_accept: OnAccept | None, transcript: Transcript | None) -> OnAccept | None:

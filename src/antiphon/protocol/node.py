@@ -3,7 +3,7 @@
 A driver calls, always with its clock's `now`, what the application wants (`create`, `join`, `submit`, …), `receive` for bytes from an
 address, and `tick` when `deadline` has passed; then `drain`, which ends the turn and returns what must happen outside: frames with
 where they go (None: to every node, by broadcast or to the seeds) and the group they are of, then events with the group they belong to.
-After the first `submit` of a turn it may `hurry`, which returns the frames of that message before everything else.
+What is submitted `at_once` leaves before everything else: `hurried` returns its frames.
 An application that does not take what is delivered in a group is `pause`d there, until it `resume`s.
 
 A driver that guards some groups with a key of their own names their realm in `realm_by_name`: it seals what is of such a group for that
@@ -189,13 +189,28 @@ class NodeCore:
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
     def submit(
-        self, now: float, group: GroupId, payload: bytes, reply_to: MessageId | None = None, after: Sequence[MessageId] = ()
+        self,
+        now: float,
+        group: GroupId,
+        payload: bytes,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        at_once: bool = False,
     ) -> MessageId:
+        """Accepts one message. `at_once`: `hurried` has its frames, and what else is to be sent, before the end of the turn."""
         member = self.memberships.get(group)
         if member is None:
             member = self._member(group)  # raises
         self._touched[group] = member
-        return member.submit(now, payload, reply_to, after)
+        accepted = member.submit(now, payload, reply_to, after, None, at_once)
+        if at_once and member.port.sends:
+            self._take_sends(member.port.sends, group)
+        return accepted
+
+    def hurried(self) -> list[tuple[Addresses, bytes, GroupId | None]]:
+        """Takes what is to be sent so far."""
+        sends, self._sends = self._sends, []
+        return sends
 
     def submit_many(self, now: float, group: GroupId, payloads: Sequence[bytes]) -> int:
         """Accepts as many as there is credit for and says how many: they are those up to `last_sent`."""
@@ -335,15 +350,6 @@ class NodeCore:
             self._touched[member.group] = member
             member.tick(now)
 
-    def hurry(self, now: float, group: GroupId) -> list[tuple[Addresses, bytes, GroupId | None]]:
-        """Returns the frames of what was submitted to a group, before the end of the turn; the rest comes with `drain`."""
-        member = self._touched.get(group)
-        if member is not None:
-            member.hurry(now)
-            self._take_sends(member.port.sends, group)
-        sends, self._sends = self._sends, []
-        return sends
-
     def drain(self, now: float) -> NodeEffects:
         """Ends the turn and returns its effects."""
         self._now = now
@@ -358,7 +364,11 @@ class NodeCore:
                 for event in port.events:
                     self._events.append((group, event))
                 port.events.clear()
-            self._agenda.note(member)
+            when, endpoint = port.timers.quiet_until, member.endpoint
+            if endpoint is not None and endpoint.context.timers.quiet_until < when:
+                when = endpoint.context.timers.quiet_until
+            if when < member.noted:
+                self._agenda.note(member, when)
             if member.departed:
                 del self.memberships[group]
                 if member.departure.ended or group in self._ended:

@@ -73,11 +73,6 @@ class Context:
         """Closes the open batch of this member, if it holds anything."""
         self.multicast: Multicast
 
-    def sending_time(self) -> float:
-        """The `sent_at` of a batch that leaves now."""
-        self.latest = max(self.now, self.latest + CLOCK_STEP_S)
-        return self.latest
-
     def call_in(self, seconds: float, callback: Callable[[], None]) -> None:
         self.timers.at(self.now + seconds, callback)
 

@@ -42,11 +42,19 @@ class Witness(NodeCore):
     # -- what the application wants --------------------------------------------------------------------------------------------
 
     def submit(
-        self, now: float, group: GroupId, payload: bytes, reply_to: MessageId | None = None, after: Sequence[MessageId] = ()
+        self,
+        now: float,
+        group: GroupId,
+        payload: bytes,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        at_once: bool = False,
     ) -> MessageId:
-        message = super().submit(now, group, payload, reply_to, after)
+        written = len(self._log(group).events) if group in self.memberships else 0
+        message = super().submit(now, group, payload, reply_to, after, at_once)
         names = (*after,) if reply_to is None else (reply_to, *after)
-        self._log(group).events.append(Sent(self._clock(), message, names, reply_to is not None, hash_of(payload)))
+        # What leaves at once has been accepted here by now: that comes after it.
+        self._log(group).events.insert(written, Sent(self._clock(), message, names, reply_to is not None, hash_of(payload)))
         return message
 
     def submit_many(self, now: float, group: GroupId, payloads: Sequence[bytes]) -> int:

@@ -40,7 +40,7 @@ from antiphon.protocol.outbox import Destination
 from antiphon.protocol.routes import Routes
 from antiphon.protocol.stage import OnAccept
 from antiphon.protocol.sync.history import History
-from antiphon.protocol.timers import earlier
+from antiphon.protocol.timers import NEVER, earlier
 
 _DATA = frozenset((Batch, Fragment, Record, Digest, Nack))
 _CHAIN_LIMIT = 64
@@ -84,6 +84,8 @@ class Membership:
         """Whether a message was refused for want of a view or a majority since the last Writable."""
         self._local: deque[codec.Frame] = deque()
         """Frames to this member itself: a coordinator takes part in its own changes."""
+        self.noted = NEVER
+        """When the node's agenda has it that this member wants its tick."""
         self.member_by_address: dict[Address, MemberId] = {}
         self._others: tuple[Address, ...] = ()
         one_line = port.options.partitions == "majority" and port.options.delivery == "safe"
@@ -154,12 +156,17 @@ class Membership:
         reply_to: MessageId | None = None,
         after: Sequence[MessageId] = (),
         guest: tuple[MemberId, int] | None = None,
+        at_once: bool = False,
     ) -> MessageId:
-        """Accepts one message, or raises what `Endpoint.submit` raises, or NoQuorum."""
+        """Accepts one message, or raises what `Endpoint.submit` raises, or NoQuorum. `at_once`: it is in `port` now."""
         self.port.now = now
-        if self.endpoint is None or self.short is not None or self.departed:
+        endpoint = self.endpoint
+        if endpoint is None or self.short is not None or self.departed:
             raise self._refusal()
-        return self.endpoint.submit(now, payload, reply_to, after, guest)
+        accepted = endpoint.submit(now, payload, reply_to, after, guest, at_once)
+        if at_once:
+            self._take_sends(endpoint.context.outbox.sends)
+        return accepted
 
     def submit_many(self, now: float, payloads: Sequence[bytes]) -> int:
         self.port.now = now
@@ -190,8 +197,14 @@ class Membership:
             endpoint, member = self.endpoint, self.member_by_address.get(source)
             if member is None or endpoint is None:
                 port.drops["stranger" if member is None else "outside_view"] += 1
-            elif endpoint.take(now, frame, wire, member):
-                self.detector.heard[member] = now
+            else:
+                context = endpoint.context
+                context.now = now
+                if frame.view != context.view.id:
+                    context.drops["other_view"] += 1
+                else:
+                    endpoint.handlers[kind](frame, wire, member)
+                    self.detector.heard[member] = now
         elif kind is c.Install:
             self.agreement.receive_install(frame, wire, source)
         else:
@@ -212,12 +225,6 @@ class Membership:
         self.port.timers.run(now)
         if self.endpoint is not None and self.endpoint.deadline is not None and self.endpoint.deadline <= now:
             self.endpoint.tick(now)
-
-    def hurry(self, now: float) -> None:
-        """Puts what was accepted on its way at once: it is in `port`."""
-        if self.endpoint is not None:
-            self.endpoint.hurry(now)
-            self._take_sends(self.endpoint.context.outbox.sends)
 
     def _take_sends(self, sends: list[tuple[Destination, bytes]]) -> None:
         for destination, wire in sends:

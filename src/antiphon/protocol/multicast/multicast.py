@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from antiphon.errors import BadFrame
 from antiphon.model import codec
@@ -24,6 +24,9 @@ from antiphon.protocol.multicast.stream import Stream
 from antiphon.protocol.outbox import Destination
 from antiphon.protocol.stage import CLOCK_LIMIT_S, Context, OnAccept, Ordering
 
+if TYPE_CHECKING:
+    from antiphon.protocol.multicast.stability import Stability
+
 _FRAGMENT_BYTES = 64
 """More than a fragment's fields take beside its ids and its part."""
 
@@ -31,6 +34,9 @@ Handler: TypeAlias = Callable[[Any, bytes, MemberId | None], None]
 
 
 class Multicast(ABC):
+    stability: Stability | None = None
+    """Who keeps count of what the others have, where anybody does; wants to be flushed at the end of a turn with news."""
+
     def __init__(self, context: Context, ordering: Ordering, on_accept: OnAccept | None) -> None:
         self.context, self.ordering, self.settings = context, ordering, context.settings
         self.me, self.drops, self.sends = context.me, context.drops, context.outbox.sends
@@ -85,14 +91,13 @@ class Multicast(ABC):
 
     def cast(self, batch: Batch) -> None:
         """Sends the batch on its way, and to the own ordering."""
-        wire = codec.encode(batch)
-        stream = self.mine
-        stream.high = stream.top = stream.known = last = batch.first + len(batch.payloads) - 1
+        wire, stream, first = codec.encode(batch), self.mine, batch.first
+        stream.high = stream.top = stream.known = last = first + len(batch.payloads) - 1
         wires = (wire,) if len(wire) <= self.settings.frame_bytes else self._fragments(batch, wire)
-        self.keep(stream, batch.first, last, wires)
+        self.keep(stream, first, last, wires)
         for part in wires:
             self.put_on_its_way(self.me, part)
-        self.accept(batch, batch.first, last)
+        self.accept(batch, first, last)
 
     def put_on_its_way(self, origin: MemberId, wire: bytes) -> None:
         """Sends a frame of `origin`'s to whoever gets it from here."""
@@ -215,9 +220,6 @@ class Multicast(ABC):
     def release(self) -> bool:
         """Hands up what has become safe; whether there was any."""
         return False
-
-    def flush(self) -> None:
-        """The turn ends."""
 
     def first_missing(self, members: Iterable[MemberId]) -> MessageId | None:
         """A message of these members that is missing here although a later one is not; None when there is none."""

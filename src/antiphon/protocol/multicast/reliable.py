@@ -35,7 +35,7 @@ class Reliable(Multicast):
         self.records = Records(ordering.accept_record)
         self.record_streams: dict[MemberId, Stream] = {}
         self.streams = self._number_streams()
-        self.stability = Stability(context, self.streams, self.reach, ordering.own_delivered)
+        self.stability: Stability = Stability(context, self.streams, self.reach, ordering.own_delivered)
         self.repair = Repair(context, self.streams)
         self.gate: Gate | None = None
         if context.options.delivery == "safe":
@@ -271,11 +271,6 @@ class Reliable(Multicast):
     def release(self) -> bool:
         # What becomes safe while a view ends is let through with all the rest, at its end.
         return self.gate is not None and not self.frozen and self.gate.release()
-
-    def flush(self) -> None:
-        stability = self.stability
-        if stability.due or (stability.news and not stability.soon):
-            stability.flush()
 
     def first_missing(self, members: Iterable[MemberId]) -> MessageId | None:
         for member in members:

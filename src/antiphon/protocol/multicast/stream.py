@@ -87,7 +87,9 @@ class Stream:
             self.lasts[first] = last
         if len(wires) > 1:
             self.rests[first] = tuple(wires[1:])
-        self.bytes += sum(map(len, wires))
+            self.bytes += sum(map(len, wires))
+        else:
+            self.bytes += len(wires[0])
 
     def kept(self, first: int) -> tuple[bytes, ...]:
         """The frame, or the fragments of one message, that begin with this number; none when they are not kept."""

@@ -30,7 +30,7 @@ from antiphon.protocol.sync.ledger import Ledger
 
 SENDER_LIMIT = 65_536
 _FRESH = 16
-"""Deliveries that are entered together, at most; they are entered sooner when they are an eighth of what may be kept."""
+"""Deliveries that are entered together, at most. One that is more than this part of an eighth of what may be kept is entered at once."""
 
 
 class History:
@@ -47,9 +47,8 @@ class History:
         self._fresh: list[Delivery] = []
         self._fresh_sizes: list[int] = []
         """Delivered, and not yet in the archive, with their payload bytes: kept beyond the bounds, so they must be few."""
-        self._room_messages = self._fresh_messages = max(settings.history_messages // 8, 1)
-        self._room_bytes = self._fresh_bytes = max(settings.history_bytes // 8, 1)
-        """How many more messages and bytes may be fresh, and how many may be at all."""
+        self._few_messages, self._few_bytes = settings.history_messages // 8 // _FRESH, settings.history_bytes // 8 // _FRESH
+        """What a delivery has at most that may be entered later."""
         self._came_in = 0
         """The view in which this member was told that something lies before its time; 0: it wants the whole past."""
         self._live_by_sender: dict[MemberId, Ranges] = {}
@@ -272,9 +271,7 @@ class History:
         size = len(batch.payloads[low - batch.first]) if low == high else bytes_of(piece)
         self._fresh.append(piece)
         self._fresh_sizes.append(size)
-        self._room_messages -= high - low + 1
-        self._room_bytes -= size
-        if self._room_messages <= 0 or self._room_bytes <= 0 or len(self._fresh) >= _FRESH:
+        if size > self._few_bytes or high - low >= self._few_messages or len(self._fresh) >= _FRESH:
             self._settle()
 
     def _settle(self) -> None:
@@ -288,7 +285,6 @@ class History:
                 for kept, low, high in pieces:
                     self._absent.add(kept.sender, low, high)
             self._fresh.clear()
-            self._room_messages, self._room_bytes = self._fresh_messages, self._fresh_bytes
             self._archive.write(pieces, sizes)
             self._fresh_sizes.clear()
             self._bound_senders()
