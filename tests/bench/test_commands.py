@@ -100,6 +100,8 @@ def test_peers_stand_side_by_side(capsys: pytest.CaptureFixture[str], monkeypatc
     assert "| the bare loop |" in page.out
     assert "**Delay: one sender, 4 receivers, 256 B**" in page.out
     assert page.err.count("JGroups was left out") == 1
+    assert main([*quick, "--latency-only", "--json"]) == OK
+    assert [row["kind"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["pace"]
 
 
 def test_a_short_soak_prints_what_it_saw(capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,13 +136,15 @@ def test_an_idle_group_says_what_it_costs(capsys: pytest.CaptureFixture[str]) ->
         ("group --size 900000", "from 16 bytes"),
         ("group --seconds 0", "from 0.1 to"),
         ("group --batch 0", "from 1 to 256"),
-        ("group --rounds 0", "from 1 to 20"),
+        ("group --rounds 0", "from 1 to 100"),
         ("group --rate -1", "from 0 to"),
         ("group --seconds soon", "--seconds"),
         ("peers --order causal", "total, fifo"),
         ("peers --size 100;200", "100,1024"),
         ("peers --systems rabbit", "rabbit"),
         ("peers --systems redis --order fifo --no-latency", "none of them promises fifo"),
+        ("peers --systems rabbit --latency-only", "rabbit"),
+        ("peers --latency-only --no-latency", "leaves nothing to measure"),
         ("soak --minutes 0", "from 0.01 to"),
         ("soak --rate 0", "from 1 to"),
         ("idle --members 1", "from 2 to 64"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.bench.comparison import floods, paces, side_by_side
-from antiphon.bench.contest import Result, Skipped, measure
+from antiphon.bench.contest import Result, Skipped, measure, middle
 from antiphon.bench.peers import packages, server
 from antiphon.bench.processes import BenchFailed
 from antiphon.bench.systems import SYSTEMS, load
@@ -100,3 +100,33 @@ def test_delays_are_compared_at_one_sender_and_four_receivers() -> None:
     works = paces(Work(system="antiphon"), ("total", "fifo"), ())
     assert {(work.members, work.senders, work.rate, work.size) for work in works} == {(5, 1, 1_000.0, 256)}
     assert {("zeromq", "fifo"), ("zenoh", "fifo"), ("antiphon", "fifo"), ("antiphon", "total")} <= {(w.system, w.order) for w in works}
+
+
+def test_of_several_rounds_every_percentile_is_a_median_of_its_own() -> None:
+    """The tail of whichever run has the median delay would be taken for the tail of all."""
+    runs = [_run(p50, p99) for p50, p99 in ((100.0, 900.0), (110.0, 300.0), (120.0, 310.0))]
+    assert (middle(runs).p50_us, middle(runs).p99_us) == (110.0, 310.0)
+    flood = middle([_run(None, None), _run(None, None)])
+    assert flood.p50_us is None
+
+
+def _run(p50_us: float | None, p99_us: float | None) -> Result:
+    return Result(
+        system="antiphon",
+        label="Antiphon",
+        kind="pace",
+        order="fifo",
+        members=5,
+        size=256,
+        batch=1,
+        seconds=1.0,
+        deliveries_per_s_per_member=1_000,
+        order_equal=True,
+        cpu_s_per_million=None,
+        cpu_share=0.1,
+        most_cpu_share=0.1,
+        rss_mb=30.0,
+        sent=1_000,
+        p50_us=p50_us,
+        p99_us=p99_us,
+    )

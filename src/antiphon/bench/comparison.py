@@ -96,9 +96,7 @@ def side_by_side(works: Sequence[Work], rounds: int, progress: Progress) -> Iter
 def floods(base: Work, orders: Sequence[str], sizes: Sequence[int], systems: Sequence[str], packed: bool) -> list[Work]:
     """The works of a comparison: for every size and order the bare loop, Antiphon by batches and one by one, and those who promise it.
     `packed` adds every peer with batches made by hand; without it, and without a choice of systems, only pyzmq is there with them."""
-    unknown = [name for name in systems if name not in SYSTEMS]
-    if unknown:
-        raise UsageError(f"{unknown[0]!r} is no system that can be measured: choose among {', '.join(SYSTEMS)}")
+    _check(systems)
     works = []
     for size in sizes:
         for order in orders:
@@ -114,6 +112,7 @@ def floods(base: Work, orders: Sequence[str], sizes: Sequence[int], systems: Seq
 
 def paces(base: Work, orders: Sequence[str], systems: Sequence[str]) -> list[Work]:
     """One sender at a fixed rate, four receivers."""
+    _check(systems)
     chosen = [(name, order) for name, order in _LATENCY_SYSTEMS if order in orders and (not systems or name in systems)]
     steady = structs.replace(base, members=LATENCY_RECEIVERS + 1, size=LATENCY_SIZE)
     return [paced(structs.replace(steady, system=name, order=order), LATENCY_RATE) for name, order in chosen]
@@ -132,3 +131,10 @@ def cpu_ratio(result: Result, base: Result) -> float | None:
     if not result.cpu_s_per_million or not base.cpu_s_per_million:
         return None
     return round(base.cpu_s_per_million / result.cpu_s_per_million, 3)
+
+
+def _check(systems: Sequence[str]) -> None:
+    """Raises UsageError where one of them is none."""
+    unknown = [name for name in systems if name not in SYSTEMS]
+    if unknown:
+        raise UsageError(f"{unknown[0]!r} is no system that can be measured: choose among {', '.join(SYSTEMS)}")

@@ -14,6 +14,8 @@ from antiphon.bench.systems import SYSTEMS, load
 from antiphon.bench.witness import judge
 from antiphon.bench.work import Tally, Work, percentile
 
+_PERCENTILES = {"p50_us": 0.5, "p99_us": 0.99, "p999_us": 0.999, "max_us": 1.0}
+
 
 class Result(Struct, frozen=True, kw_only=True):
     """What a system did. `order_equal` says whether all members delivered everything in the promised order. CPU is that of all members
@@ -72,8 +74,7 @@ def result(work: Work, tallies: list[Tally]) -> Result:
     delays = sorted(delay for tally in tallies for delay in tally.delays_us)
     delayed: dict[str, Any] = {}
     if delays:
-        shares = {"p50_us": 0.5, "p99_us": 0.99, "p999_us": 0.999, "max_us": 1.0}
-        delayed = {name: round(percentile(delays, share), 1) for name, share in shares.items()}
+        delayed = {name: round(percentile(delays, share), 1) for name, share in _PERCENTILES.items()}
     system = SYSTEMS[work.system]
     return Result(
         system=work.system,
@@ -97,7 +98,9 @@ def result(work: Work, tallies: list[Tally]) -> Result:
 
 
 def middle(results: list[Result]) -> Result:
-    """The median run of several. The promise counts as kept only if every run kept it."""
+    """The median run of several; of delays, the median of every percentile. The promise counts as kept only if every run kept it."""
     chosen = sorted(results, key=lambda run: (run.p50_us or 0.0, run.deliveries_per_s_per_member))[len(results) // 2]
     complaints = tuple(complaint for run in results for complaint in run.complaints)
-    return structs.replace(chosen, order_equal=all(run.order_equal for run in results), complaints=complaints[:8])
+    delays = {name: [delay for run in results if (delay := getattr(run, name)) is not None] for name in _PERCENTILES}
+    medians = {name: statistics.median_low(values) for name, values in delays.items() if values}
+    return structs.replace(chosen, order_equal=all(run.order_equal for run in results), complaints=complaints[:8], **medians)

@@ -14,7 +14,7 @@ TRANSPORTS = ("tcp", "udp")
 ITERATIONS = ("batches", "messages")
 Number = TypeVar("Number", int, float)
 
-MOST_SECONDS, MOST_BATCH, MOST_RATE, MOST_ROUNDS = 3_600.0, 256, 100_000.0, 20
+MOST_SECONDS, MOST_BATCH, MOST_RATE, MOST_ROUNDS = 3_600.0, 256, 100_000.0, 100
 
 
 def group(

@@ -27,6 +27,9 @@ def peers(
         typer.Option("--packed", metavar="", help="Also every peer with batches that the application packs and unpacks by hand."),
     ] = False,
     no_latency: Annotated[bool, typer.Option("--no-latency", metavar="", help="Leave out the delays at a fixed rate.")] = False,
+    latency_only: Annotated[
+        bool, typer.Option("--latency-only", metavar="", help="Measure nothing but the delays: many rounds then take little time.")
+    ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", metavar="", help="Print the tables as Markdown.")] = False,
     json: arguments.Json = False,
 ) -> None:
@@ -48,7 +51,9 @@ def peers(
         seconds=bench_group.between("--seconds", seconds, 0.1, bench_group.MOST_SECONDS),
         batch=bench_group.between("--batch", batch, 1, bench_group.MOST_BATCH),
     )
-    works = comparison.floods(base, orders, _sizes(size), names, packed)
+    if latency_only and no_latency:
+        raise arguments.refused("--latency-only", "--no-latency", "that leaves nothing to measure: choose one of them")
+    works = [] if latency_only else comparison.floods(base, orders, _sizes(size), names, packed)
     if not no_latency:
         works += comparison.paces(base, orders, names)
     if not works:
