@@ -24,6 +24,8 @@ def test_what_was_missed_while_the_sender_was_busy_is_due_at_once(kernel: bool, 
         clock, began = _Clock(asyncio.get_running_loop(), _INTERVAL_S), time.monotonic()
         try:
             ticks = await clock.ticks()
+            assert ticks == 1  # at once
+            ticks += await clock.ticks()
             time.sleep(10 * _INTERVAL_S)  # the program that sends is busy
             ticks += await clock.ticks()
             ticks += await clock.ticks()
@@ -32,7 +34,23 @@ def test_what_was_missed_while_the_sender_was_busy_is_due_at_once(kernel: bool, 
             clock.close()
 
     ticks, passed_s = asyncio.run(work())
-    assert 12 <= ticks <= passed_s / _INTERVAL_S + 1
+    assert 13 <= ticks <= passed_s / _INTERVAL_S + 2
+
+
+def test_nobody_waits_for_a_clock_that_was_stopped() -> None:
+    """A member with a slow rate would end long after the others."""
+
+    async def work() -> list[int]:
+        loop = asyncio.get_running_loop()
+        clock = _Clock(loop, 1e300)
+        try:
+            loop.call_soon(clock.stop)
+            async with asyncio.timeout(10.0):
+                return [await clock.ticks(), await clock.ticks()]
+        finally:
+            clock.close()
+
+    assert asyncio.run(work()) == [1, 0]
 
 
 def test_a_clock_that_is_closed_leaves_nothing_to_its_loop() -> None:

@@ -67,3 +67,17 @@ def test_a_newcomer_gets_a_large_message_too(gathered: Any, quick: Any) -> None:
     assert world.settle(60.0)
     assert sorted(world.payloads("c"), key=len) == [b"small", large]
     assert world.check() == []
+
+
+def test_a_newcomer_gets_the_past_in_the_smallest_frames(gathered: Any, quick: Any) -> None:
+    """What a frame has no room for was cut into bytes, and so many parts nobody takes: the newcomer asked for ever."""
+    world = gathered("ab", world={"late": "c", "settings": quick(frame_bytes=300)})
+    for number in range(30):
+        world.send("a", bytes([number]) * 3_000)
+        world.run(0.02)
+    world.start("c")
+    world.run(0.5)
+    world.join("c")
+    assert world.settle(10.0)
+    assert [payload[0] for payload in world.payloads("c")] == list(range(30))
+    assert not world.member("c").port.drops["malformed"]

@@ -148,10 +148,11 @@ def test_settings_that_no_receiver_takes_are_refused(settings: dict[str, int]) -
 def test_a_name_that_makes_no_sense_is_refused_in_every_order(order: str) -> None:
     """Receivers took no frame with such a name, and then nothing of its sender any more."""
     group = pair(order)
-    for name in (MessageId(ANA, 0), MessageId(ANA, -1), MessageId(ANA, 2**64), MessageId(MemberId("x" * 500), 1)):
+    half = MemberId("\ud800")
+    for name in (MessageId(ANA, 0), MessageId(ANA, -1), MessageId(ANA, 2**64), MessageId(MemberId("x" * 500), 1), MessageId(half, 1)):
         with pytest.raises(UnknownParent):
             group.send("a", b"x", reply_to=name)
-    for strange in ((ANA, 1), "ana:1", 7, MessageId(ANA, "1")):  # type: ignore[arg-type]
+    for strange in ((ANA, 1), "ana:1", 7, MessageId(ANA, "1"), MessageId(ANA, True)):  # type: ignore[arg-type]
         with pytest.raises(InvalidOption):
             group.send("a", b"x", after=[strange])  # type: ignore[list-item]
     group.send("a", b"later")

@@ -9,7 +9,7 @@ from antiphon.errors import InvalidOption, JoinFailed, UsageError
 from antiphon.model.control import Wants
 from antiphon.model.events import Event, Installed, PrivateMessage, StateArrived
 from antiphon.model.ids import GroupId, MessageId, name_of
-from antiphon.model.options import GroupOptions
+from antiphon.model.options import GroupOptions, Settings
 from antiphon.sim.convergence import sides
 from antiphon.sim.log import Adopted, Delivered, GotPrivately, MemberLog, Returned, Sent, SentPrivately, Viewed
 from antiphon.sim.network import NetworkModel, Uniform
@@ -188,6 +188,23 @@ def test_a_crash_in_the_middle_of_a_turn_loses_what_the_turn_did() -> None:
     world.crash("a")
     world.run(1.0)
     assert delivered(world.log_of("b")) == [first]
+
+
+def test_what_an_outsider_said_is_logged_before_what_is_said_after_it() -> None:
+    """The oracle would find the causes of messages in the wrong order, and report a promise as broken that was kept."""
+    world = NodeWorld(seed=1, nodes=("a", "b", "x"), settings=Settings(batch_messages=1))
+    world.create("a", options=GroupOptions(open=True, order="causal"))
+    world.run(1.0)
+    world.join("b")
+    assert world.settle(10.0)
+    world.stop_reading("a")
+    world.send_guest("x", b"from outside")
+    world.run(0.05)
+    world.start_reading("a")
+    world.send("a", b"own")
+    assert world.settle(20.0)
+    assert [event.id.seqno for event in world.log_of("a").events if type(event) is Sent] == [1, 2]
+    assert world.check() == []
 
 
 def test_a_callback_may_crash_its_own_node() -> None:

@@ -96,7 +96,7 @@ class Letter(Struct, frozen=True, weakref=False):
 
 
 class MessageBatch(Sequence[Message | Letter]):
-    """Messages `first … last` of one sender, in the order in which they were delivered together."""
+    """Messages `first … last` of one sender, in the order in which they were delivered together: `payloads`, what was sent, as bytes."""
 
     __slots__ = ("_decode", "batch", "first", "last", "letter", "lost", "payloads", "recovered", "sender")
 
@@ -117,7 +117,6 @@ class MessageBatch(Sequence[Message | Letter]):
         if last - first + 1 < len(payloads):
             payloads = payloads[first - batch.first : last - batch.first + 1]
         self.payloads: tuple[bytes, ...] = payloads
-        """What was sent, as bytes."""
 
     @property
     def ids(self) -> list[MessageId]:

@@ -36,6 +36,8 @@ MARK = "antiphon-bench "
 _STALL_S = 10.0
 """So long nothing may be delivered while something is missing before it counts as lost."""
 _POLL_S = 0.01
+_LONGEST_S = 86_400.0
+"""The longest interval of paced work: longer than any."""
 _WATCH_S = 1.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -134,15 +136,19 @@ async def paced(seat: Seat, send: Callable[[int, int], Awaitable[object]]) -> in
     if not seat.work.sends(seat.me):
         await asyncio.sleep(seat.left_s())
         return 0
-    sent, clock = 0, _Clock(asyncio.get_running_loop(), (seat.work.senders or seat.work.members) / seat.work.rate)
+    loop, sent = asyncio.get_running_loop(), 0
+    clock = _Clock(loop, (seat.work.senders or seat.work.members) / seat.work.rate)
+    ending = loop.call_later(seat.left_s(), clock.stop)
     try:
-        while True:
-            for _ in range(await clock.ticks()):
+        while ticks := await clock.ticks():
+            for _ in range(ticks):
                 if seat.over():
                     return sent
                 sent += 1
                 await send(sent, time.monotonic_ns())
+        return sent
     finally:
+        ending.cancel()
         clock.close()
 
 
@@ -152,17 +158,18 @@ class _Clock:
     just when the message is on its way; one that is set anew each time would be work that receivers on the same machine wait for."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, interval_s: float) -> None:
-        self._loop, self._interval_s = loop, interval_s
-        self._ticks = 0
+        self._loop, self._interval_s = loop, min(interval_s, _LONGEST_S)
+        self._ticks, self._stopped = 1, False
+        """How many have not been asked for, the first of them at once; and whether no more are to be waited for."""
         self._counted, self._began = 0, time.monotonic()
         self._waiting: asyncio.Future[None] | None = None
-        self._timer = _kernel_timer(interval_s) if sys.platform == "linux" else -1
+        self._timer = _kernel_timer(self._interval_s) if sys.platform == "linux" else -1
         if self._timer >= 0:
             loop.add_reader(self._timer, self._ring)
 
     async def ticks(self) -> int:
-        """Waits for the next tick; how many there were since they were last asked for."""
-        while not self._ticks:
+        """Waits for the next tick; how many there were since they were last asked for: none when the clock was stopped."""
+        while not self._ticks and not self._stopped:
             self._waiting = self._loop.create_future()
             if self._timer < 0:
                 due = self._began + (self._counted + 1) * self._interval_s
@@ -170,6 +177,11 @@ class _Clock:
             await self._waiting
         ticks, self._ticks = self._ticks, 0
         return ticks
+
+    def stop(self) -> None:
+        """Nobody waits any longer."""
+        self._stopped = True
+        self._tick(0)
 
     def close(self) -> None:
         if self._timer >= 0:

@@ -101,7 +101,7 @@ class Endpoint:
     ) -> MessageId:
         """Accepts one message, or raises WouldBlock or a UsageError and changes nothing. What a reliable kind accepted it never drops.
         `guest` is the outsider whose message it is, and the outsider's number for it. `at_once`: it is in the outbox now, and not at the
-        end of the turn, with all that was accepted before it."""
+        end of the turn, with all that was accepted before it; but what is accepted during a hold waits for its end."""
         context = self.context
         context.now = now
         if type(payload) is not bytes or len(payload) > self._message_bytes:
@@ -416,9 +416,10 @@ class Endpoint:
         if len(names) > NAMES_LIMIT:
             raise InvalidOption("after", len(names), f"a message may name at most {NAMES_LIMIT} others")
         for name in names:
-            if not isinstance(name, MessageId) or not isinstance(name.sender, str) or not isinstance(name.seqno, int):
+            # Nothing but a string and a number: of what is derived from them others need not be able to read what is written here.
+            if not isinstance(name, MessageId) or type(name.sender) is not str or type(name.seqno) is not int:
                 raise InvalidOption("reply_to", name, "a message is named by its MessageId")
-            if not 1 <= name.seqno <= SEQNO_LIMIT or len(name.sender) > ID_LIMIT:
+            if not 1 <= name.seqno <= SEQNO_LIMIT or len(name.sender) > ID_LIMIT or not _is_text(name.sender):
                 raise UnknownParent(name, "there can be no such message")
 
     def _check_view(self, view: View, starts: dict[MemberId, int], minority: bool) -> None:
@@ -490,6 +491,15 @@ class Endpoint:
             context, stamp = self.context, self.ordering.stamp(first, self._last) if self._stamps else None
             context.latest = max(context.now, context.latest + CLOCK_STEP_S)
             self.multicast.cast(self._draft.close(context.view.id, first, stamp, context.latest))
+
+
+def _is_text(name: str) -> bool:
+    """Whether it can be written: half a character cannot."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _both(on_accept: OnAccept | None, transcript: Transcript | None) -> OnAccept | None:

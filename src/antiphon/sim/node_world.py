@@ -269,7 +269,7 @@ class NodeWorld(Ground[Machine]):
         message = core.submit(machine.now(), membership.group, payload, reply_to, after, at_once=first)
         names = (*after,) if reply_to is None else (reply_to, *after)
         # What leaves at once has been accepted here by now: that comes after it.
-        events.insert(written, Sent(self.now, message, names, reply_to is not None, hash_of(payload)))
+        events.insert(written if first else len(events), Sent(self.now, message, names, reply_to is not None, hash_of(payload)))
         if first:
             self._cast(machine, core.hurried())
         return message

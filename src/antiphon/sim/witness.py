@@ -54,7 +54,8 @@ class Witness(NodeCore):
         message = super().submit(now, group, payload, reply_to, after, at_once)
         names = (*after,) if reply_to is None else (reply_to, *after)
         # What leaves at once has been accepted here by now: that comes after it.
-        self._log(group).events.insert(written, Sent(self._clock(), message, names, reply_to is not None, hash_of(payload)))
+        events = self._log(group).events
+        events.insert(written if at_once else len(events), Sent(self._clock(), message, names, reply_to is not None, hash_of(payload)))
         return message
 
     def submit_many(self, now: float, group: GroupId, payloads: Sequence[bytes]) -> int:

@@ -158,7 +158,8 @@ class Membership:
         guest: tuple[MemberId, int] | None = None,
         at_once: bool = False,
     ) -> MessageId:
-        """Accepts one message, or raises what `Endpoint.submit` raises, or NoQuorum. `at_once`: it is in `port` now."""
+        """Accepts one message, or raises what `Endpoint.submit` raises, or NoQuorum. `at_once`: it is in `port` now, if this
+        member has caught up."""
         self.port.now = now
         endpoint = self.endpoint
         if endpoint is None or self.short is not None or self.departed:

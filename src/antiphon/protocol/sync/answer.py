@@ -27,6 +27,8 @@ from antiphon.protocol.sync.ledger import Ledger
 from antiphon.protocol.sync.packing import ENTRY_BYTES, NUMBER_BYTES, epoch_bytes, holdings_entries, pack, room
 from antiphon.protocol.sync.question import Question
 
+_LEAST_BYTES = 64
+"""The smallest piece that a batch is cut into, even if its frame then is larger than it should be: of less there would be too many."""
 ITEM_BYTES = ENTRY_BYTES + 6 * NUMBER_BYTES
 """More than an item takes beside its wire and its sender's name, with a place of its own."""
 
@@ -186,7 +188,7 @@ def _entries(answer: Answer, space: int) -> Iterator[tuple[int, _Entry]]:
             continue
         carried[item.sender] = item.batch
         wire = codec.encode(item.batch)
-        length = max(space - size, 1)
+        length = max(space - size, _LEAST_BYTES)
         for at in range(0, len(wire), length):
             some = wire[at : at + length]
             yield size + len(some), (item, some, at + length < len(wire))
