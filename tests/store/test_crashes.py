@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -100,14 +101,16 @@ async def power_lost(directory: Path, chance: Random) -> None:
             await asyncio.sleep(0.1 * chance.random())
             alive = [worker.process for worker in workers if worker.process is not None and worker.alive]
             for process in alive:
-                process.send_signal(signal.SIGSTOP)
+                with suppress(ProcessLookupError):  # it has just done all it was told to
+                    process.send_signal(signal.SIGSTOP)
             try:
                 for process in alive:
                     await stopped(process.pid)
                 pictures.append(picture(directory, number, orders))
             finally:
                 for process in alive:
-                    process.send_signal(signal.SIGCONT)
+                    with suppress(ProcessLookupError):
+                        process.send_signal(signal.SIGCONT)
         assert [failure for failure in [await worker.ended() for worker in workers] if failure] == []
     finally:
         for worker in workers:

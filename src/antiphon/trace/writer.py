@@ -102,7 +102,8 @@ class Writer:
             # Whatever the disk or a row does to us, the node goes on, and the numbers show that rows are missing.
             self._lose(file, before + len(rows), error)
             return
-        if file.rows >= self._rotate_rows or file.bytes >= self._rotate_bytes:
+        # Its age is looked at here, too: where rows come as fast as they are written the queue is never empty.
+        if file.rows >= self._rotate_rows or file.bytes >= self._rotate_bytes or file.age_s() >= self._rotate_s:
             self._finish()
 
     def _finish(self) -> None:
