@@ -189,7 +189,7 @@ class _Clock:
             os.close(self._timer)
 
     def _ring(self) -> None:
-        with suppress(BlockingIOError):
+        with suppress(BlockingIOError):  # nothing has come since the last look
             self._tick(int.from_bytes(os.read(self._timer, 8), sys.byteorder))
 
     def _count(self) -> None:
