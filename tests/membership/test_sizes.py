@@ -35,6 +35,7 @@ def test_a_message_larger_than_the_window_is_sent_and_the_next_one_waits_for_it(
     world = gathered("abc", world={"settings": small, "network": NetworkModel(loss=0.05)})
     large = random.Random(2).randbytes(1_000_000)
     for turn in range(3):
+        world.send("a", b"at once")
         world.send("a", large[turn:])
         world.send("a", b"with it")
         with pytest.raises(WouldBlock, match="bytes are not yet everywhere"):
@@ -42,7 +43,7 @@ def test_a_message_larger_than_the_window_is_sent_and_the_next_one_waits_for_it(
         assert world.wait_for(lambda: world.endpoint("a").credit > 0, 60.0)
     world.network = NetworkModel()
     assert world.settle(30.0)
-    assert world.payloads("c") == [part for turn in range(3) for part in (large[turn:], b"with it")]
+    assert world.payloads("c") == [part for turn in range(3) for part in (b"at once", large[turn:], b"with it")]
     assert world.check() == []
 
 

@@ -42,9 +42,16 @@ def group(order: str, deliveries_of: Sequence[tuple[str, int, int]], sent: Itera
         for sender, first, last in deliveries_of:
             checks = tuple(crc32(f"{sender}{number}".encode()) for number in range(first, last + 1))
             rows.append(_row(member, "deliver", view=1, sender=sender, first=first, last=last, checks=checks))
-        rows.append(_row(member, "stable", view=1, amount=known, note="places"))
+        rows += stable(member, 1, known, deliveries_of if order == "total" else ())
         trace[member] = numbered(rows)
     return trace
+
+
+def stable(member: str, view: int, places: int, messages: Iterable[tuple[str, int, int]]) -> list[Told]:
+    """Everybody has these messages, and knows so many places."""
+    names = tuple(Named(0, sender, last) for sender, _, last in messages)
+    held = [_row(member, "stable", view=view, names=names)] if names else []
+    return [*held, _row(member, "stable", view=view, amount=places, note="places")]
 
 
 def _row(member: str, kind: str, **columns: object) -> Told:
@@ -178,6 +185,17 @@ def test_what_differs_counts_only_once_all_knew_it_or_went_on_together() -> None
     assert said(merged) == []
 
 
+def test_who_knows_a_place_and_lacks_its_message_has_the_next_one_there() -> None:
+    """A member would be blamed for having been cut off between the sequencer's word and the message that it was about."""
+    trace = group("total", [("ana", 1, 1), ("ben", 1, 1), ("cid", 1, 1)])
+    without = [row for row in trace["cid"] if row.sender != "ben"]
+    trace["cid"] = numbered(without)
+    assert said(trace) == [("total", {("ana", 4), ("cid", 4)})], "everybody had it"
+    for member in MEMBERS:
+        trace[member] = [replace(row, names=tuple(name for name in row.names if name.sender != "ben")) for row in trace[member]]
+    assert said(trace) == []
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_is_read_first_the_same_is_found(seed: int) -> None:
     """Which file appears first is chance: a breach would be found on some days."""
@@ -208,7 +226,7 @@ def test_who_comes_later_is_judged_from_the_first_place_on() -> None:
     for name, rows in ahead.items():
         rows.append(_row(name, "view", view=2, members=MEMBERS, note='{"previous": 1}'))
         rows += [_row(name, "deliver", view=2, sender=sender, first=first, last=last) for sender, first, last in total]
-        rows.append(_row(name, "stable", view=2, amount=4, note="places"))
+        rows += stable(name, 2, 4, total)
     here = {name: numbered(rows) for name, rows in ahead.items()}
     late = swapped(here["cid"], 5, 6)
     assert [breach.witness for breach in watched([[*here["ana"], *here["ben"], *late[:3]], [], late])] == [(Spot("ana", 6), Spot("cid", 6))]

@@ -33,7 +33,7 @@ from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.view import View
 from antiphon.protocol.endpoint import Endpoint
 from antiphon.protocol.membership.membership import Membership
-from antiphon.protocol.node import NodeCore
+from antiphon.protocol.node import Addresses, NodeCore
 from antiphon.sim.application import OnEvent
 from antiphon.sim.convergence import converged
 from antiphon.sim.ground import Ground
@@ -264,9 +264,14 @@ class NodeWorld(Ground[Machine]):
     ) -> MessageId:
         """Sends as the application of `name` would; raises what `NodeCore.submit` raises, and UsageError when it cannot act."""
         machine, membership = self._process(name), self.member(name, group)
-        message = machine.acting().submit(machine.now(), membership.group, payload, reply_to, after)
+        first, core, events = not machine.in_turn, machine.acting(), machine.log_by_member[membership.me].events
+        written = len(events)
+        message = core.submit(machine.now(), membership.group, payload, reply_to, after, at_once=first)
         names = (*after,) if reply_to is None else (reply_to, *after)
-        machine.log_by_member[membership.me].events.append(Sent(self.now, message, names, reply_to is not None, hash_of(payload)))
+        # What leaves at once has been accepted here by now: that comes after it.
+        events.insert(written if first else len(events), Sent(self.now, message, names, reply_to is not None, hash_of(payload)))
+        if first:
+            self._cast(machine, core.hurried())
         return message
 
     def send_to(self, name: str, to: str, data: bytes, group: str = "g") -> int:
@@ -360,12 +365,15 @@ class NodeWorld(Ground[Machine]):
 
     def _end_turn(self, process: Machine) -> None:
         effects = process.core.drain(process.now())
-        for destination, wire, _ in effects.sends:
-            self._carrier.cast(process.address, self._everyone(process) if destination is None else destination, wire)
+        self._cast(process, effects.sends)
         for group, event in effects.events:
             if process.alive:  # a callback may crash its own node
                 self._hear(process, group, event)
         process.arm()
+
+    def _cast(self, source: Machine, sends: list[tuple[Addresses, bytes, GroupId | None]]) -> None:
+        for destination, wire, _ in sends:
+            self._carrier.cast(source.address, self._everyone(source) if destination is None else destination, wire)
 
     def _everyone(self, source: Machine) -> list[Address]:
         """Whom a broadcast reaches, if the links let it through."""

@@ -2,7 +2,8 @@
 
 Two members that differ at a place have not broken anything yet: one of them may be about to crash, or to find itself on another side of a
 partition, and then what it was given beyond what all knew does not count. It is a breach as soon as it is known that all members knew the
-place (`stable` rows, one a second), or that the two went together into the next view.
+place and had both messages (`stable` rows, one a second), or that the two went together into the next view. The place alone is not enough:
+who knows it, and is cut off before the message comes, has the next one there.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Difference(Struct, array_like=True, frozen=True):
     other: str
     sentence: str
     witness: tuple[Spot, Spot]
+    messages: tuple[tuple[str, int], ...] = ()
+    """What lies there, says the one and says the other: whose message, and which."""
 
 
 class Sequence(Struct, array_like=True):
@@ -53,6 +56,8 @@ class Sequence(Struct, array_like=True):
     lost: dict[str, bool] = field(default_factory=dict)
     """Who differs, or whose rows are missing, is not looked at again in this view."""
     forgotten: int = 0
+    held: dict[str, int] = field(default_factory=dict)
+    """Up to which number all have each sender's messages."""
 
     @property
     def length(self) -> int:
@@ -77,7 +82,8 @@ class Sequence(Struct, array_like=True):
                     f"at place {place} of view {row.view} {member} delivered message {number} of {row.sender}, "
                     f"and {run.member} message {expected} of {run.sender}"
                 )
-                self.differences.append(Difference(place, run.member, member, sentence, (run.spot, row.spot)))
+                messages = ((run.sender, expected), (row.sender, number))
+                self.differences.append(Difference(place, run.member, member, sentence, (run.spot, row.spot), messages))
                 self.lost[member] = True
                 return
             step = min(run.end - place, row.last - number + 1)
@@ -93,12 +99,18 @@ class Sequence(Struct, array_like=True):
         """What has become certain. `together` says whether two went on together; None: it is not known yet."""
         waiting: list[Difference] = []
         for difference in self.differences:
-            verdict = True if difference.place < self.known else together(difference.one, difference.other)
+            verdict = True if self._was_everywhere(difference) else together(difference.one, difference.other)
             if verdict is None:
                 waiting.append(difference)
             elif verdict:
                 yield Breach("total", difference.sentence, difference.witness)
         self.differences = waiting
+
+    def note_held(self, sender: str, number: int) -> None:
+        self.held[sender] = max(self.held.get(sender, 0), number)
+
+    def _was_everywhere(self, difference: Difference) -> bool:
+        return difference.place < self.known and all(number <= self.held.get(sender, 0) for sender, number in difference.messages)
 
     def close(self, place: int) -> None:
         """Everybody has passed this place. The newest run stays, so that the count goes on."""

@@ -105,9 +105,13 @@ class Watch(Struct):
             member.order, member.catches_up = str(about.get("order", "")), about.get("wants") == "state"
         elif row.kind == "view":
             self._install(row, member)
-        elif row.kind == "stable" and row.note == "places" and row.view in self.sequences:
+        elif row.kind == "stable" and row.view in self.sequences:
             sequence = self.sequences[row.view]
-            sequence.known = max(sequence.known, row.amount)
+            if row.note == "places":
+                sequence.known = max(sequence.known, row.amount)
+            else:
+                for name in row.names:
+                    sequence.note_held(name.sender, name.number)
         elif row.kind == "settled" and row.note != "stopped":
             member.catches_up = False
         elif row.kind == "leave":
