@@ -257,51 +257,38 @@ class Group:
 
     def __aiter__(self) -> Reading[Message | Letter]:
         """Message by message. Ends when this member has left."""
-        return Reading(self._read_message)
+        return Reading(self._inbox, self._take_message)
 
     def batches(self) -> Reading[MessageBatch]:
         """The same, as the batches they came in: much cheaper per message."""
-        return Reading(self._read_batch)
+        return Reading(self._inbox, self._take_batch)
 
     def events(self) -> Reading[GroupEvent]:
         """Everything that happens, in the order that the group promises: messages, view changes, gaps, letters that did not arrive."""
-        return Reading(self._read_event)
+        return Reading(self._inbox, self._take_event)
 
-    async def _read_message(self) -> Message | Letter:
+    def _take_message(self, entry: Any) -> Message | Letter | None:
         inbox = self._inbox
-        while not inbox.left:
-            if not await inbox.wait():
-                raise StopAsyncIteration
-            if not inbox.left:  # somebody else may have opened a batch while this reader waited
-                entry = inbox.take()
-                if type(entry) is tuple:
-                    batch, low, high = entry
-                    inbox.open(messages(batch, low, high, self._decode), high - low + 1)
-                elif type(event := self._as_read(entry)) is MessageBatch:
-                    inbox.open(iter(event), len(event))
+        if type(entry) is tuple:
+            batch, low, high = entry
+            inbox.open(messages(batch, low, high, self._decode), high - low + 1)
+        elif entry is not None:
+            event = self._as_read(entry)
+            if type(event) is not MessageBatch:
+                return None
+            inbox.open(iter(event), len(event))
         inbox.left -= 1
         return next(inbox.opened)  # type: ignore[no-any-return]
 
-    async def _read_batch(self) -> MessageBatch:
-        inbox = self._inbox
-        while await inbox.wait():
-            if inbox.left:
-                return self._rest_of_opened()
-            entry = inbox.take()
-            if type(entry) is tuple:
-                batch, low, high = entry
-                return MessageBatch(batch, low, high, self._decode)
-            if type(event := self._as_read(entry)) is MessageBatch:
-                return event
-        raise StopAsyncIteration
+    def _take_batch(self, entry: Any) -> MessageBatch | None:
+        if type(entry) is tuple:
+            batch, low, high = entry
+            return MessageBatch(batch, low, high, self._decode)
+        event = self._take_event(entry)
+        return event if type(event) is MessageBatch else None
 
-    async def _read_event(self) -> GroupEvent:
-        inbox = self._inbox
-        while await inbox.wait():
-            event = self._rest_of_opened() if inbox.left else self._as_read(inbox.take())
-            if event is not None:
-                return event
-        raise StopAsyncIteration
+    def _take_event(self, entry: Any) -> GroupEvent | None:
+        return self._rest_of_opened() if entry is None else self._as_read(entry)
 
     def history(self) -> list[Message]:
         """Everything that is kept, in one order that is the same at all members that keep the same."""

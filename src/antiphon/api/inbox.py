@@ -13,11 +13,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from antiphon.model.events import Orphaned, PrivateMessage, Recovered
 
 _UNWEIGHED = 32
+
+Entry = TypeVar("Entry")
+"""What is read."""
 
 
 class Inbox:
@@ -57,17 +60,18 @@ class Inbox:
                 reader.set_result(None)
 
     def take(self) -> Any:
-        """The next event; None when there is none."""
-        if not self._entries:
-            return None
+        """The next event; there must be one."""
         event, messages, size = self._entries.popleft()
-        if messages:
-            self.messages -= messages
-            self.bytes -= size
+        if messages or self.full:
+            self._lighten(messages, size)
+        return event
+
+    def _lighten(self, messages: int, size: int) -> None:
+        self.messages -= messages
+        self.bytes -= size
         if self.full and 2 * self.messages <= self._most_messages and 2 * self.bytes <= self._most_bytes:
             self.full = False
             self._on_room()
-        return event
 
     def open(self, messages: Iterator[Any], count: int) -> None:
         """A batch is read message by message, by all who read."""
@@ -75,26 +79,31 @@ class Inbox:
         if count > 1 and self._readers:
             self._wake()
 
-    async def wait(self) -> bool:
-        """Waits for an entry, or a message of an open batch; False when there will be none. Takes nothing, so that it may be cancelled at
-        any time."""
-        while not self._entries and not self.left:
-            if self.closed:
-                return False
-            reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._readers.append(reader)
-            try:
-                await reader
-            except asyncio.CancelledError:
-                if reader.cancelled():
-                    with suppress(ValueError):  # it may have been passed over in the meantime
-                        self._readers.remove(reader)
-                else:
-                    self._wake()  # it was this reader's turn, and is now another's
-                raise
-        if self._readers and len(self._entries) + self.left > 1:
-            self._wake()
-        return True
+    async def read(self, take: Callable[[Any], Entry | None]) -> Entry:
+        """Waits for the next event and returns what `take` makes of it; an event of which it makes nothing is passed over. While a batch is
+        open, `take` is given None and reads from the batch. Raises StopAsyncIteration when nothing more will come. Takes nothing while
+        it waits, so that it may be cancelled at any time."""
+        entries = self._entries
+        while True:
+            while not entries and not self.left:
+                if self.closed:
+                    raise StopAsyncIteration
+                reader: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._readers.append(reader)
+                try:
+                    await reader
+                except asyncio.CancelledError:
+                    if reader.cancelled():
+                        with suppress(ValueError):  # it may have been passed over in the meantime
+                            self._readers.remove(reader)
+                    else:
+                        self._wake()  # it was this reader's turn, and is now another's
+                    raise
+            if self._readers and len(entries) + self.left > 1:
+                self._wake()
+            taken = take(None if self.left else self.take())
+            if taken is not None:
+                return taken
 
     def close(self) -> None:
         self.closed = True

@@ -2,7 +2,8 @@
 
 Calls and frames go into the core at once; what the core wants done outside happens one turn later, in the order frames, events, timer.
 A turn is asked for once however much happens before it, so batches fill under load. The first message of a turn does not wait for its end:
-it leaves inside of the call that sends it, before anything else is done about it here.
+it leaves inside of the call that sends it, before anything else is done about it here. And what needs nothing but delivery is delivered
+without a turn.
 
 Keeps what its core keeps, and an inbox per group. An idle node wakes up only when its core's next timer is due.
 """
@@ -27,7 +28,7 @@ from antiphon.api.store_group import StoreGroup
 from antiphon.api.streams import Feed, Stream
 from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, TimedOut, UsageError, WouldBlock
 from antiphon.model.control import GroupInfo, Wants
-from antiphon.model.events import Departed, Discovered, GuestRefused, Located, NameServerAnswer
+from antiphon.model.events import Departed, Discovered, Event, GuestRefused, Located, NameServerAnswer
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.payload import PayloadCodec, codec_for
@@ -416,13 +417,16 @@ class Node:
         core = self._core
         if core is None:
             return
-        now = self._driver.now()
+        now, calm = self._driver.now(), True
         self._frames_in += len(wires)
         for wire in wires:
             self._bytes_in += len(wire)
-            core.receive(now, source, wire, realm)
+            if not core.receive(now, source, wire, realm):
+                calm = False
         if not self._turn_asked:
-            if len(wires) <= _FEW:
+            if calm:
+                self._tell_all(core.told())
+            elif len(wires) <= _FEW:
                 self._end_turn(now)  # nothing else has come that could share it, so nobody need wait
             else:
                 self._ask_turn()
@@ -438,25 +442,20 @@ class Node:
     def _end_turn(self, now: float) -> None:
         self._turn_asked = self.crowded = False
         self._crowd = 0
-        core, driver, groups = self._core, self._driver, self._groups
+        core = self._core
         assert core is not None, "a turn is of a node that was started"
         effects = core.drain(now)
         if effects.sends:
             self._send_out(effects.sends)
-        for group, event in effects.events:
-            if type(event) is tuple and group in groups:
-                groups[group].deliver(event)
-            elif group is None:
-                self._hear(event)
-            else:
-                self._tell(group, event)
+        if effects.events:
+            self._tell_all(effects.events)
         deadline = core.deadline
         # A timer that is too early costs one empty tick; setting it anew with every turn would cost more.
         if deadline is not None and deadline < self._timer_at:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer_at = deadline
-            self._timer = driver.call_at(deadline, self._tick_soon)
+            self._timer = self._driver.call_at(deadline, self._tick_soon)
 
     def _send_out(self, sends: list[tuple[tuple[Address, ...] | None, bytes, GroupId | None]]) -> None:
         send = self._driver.send
@@ -477,6 +476,16 @@ class Node:
         now = self._driver.now()
         self.core.tick(now)
         self._end_turn(now)
+
+    def _tell_all(self, events: list[tuple[GroupId | None, Event]]) -> None:
+        groups = self._groups
+        for group, event in events:
+            if type(event) is tuple and group in groups:
+                groups[group].deliver(event)
+            elif group is None:
+                self._hear(event)
+            else:
+                self._tell(group, event)
 
     def _tell(self, id: GroupId, event: Any) -> None:
         group = self._groups.get(id)

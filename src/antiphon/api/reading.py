@@ -7,17 +7,17 @@ times out once would look like the end of the group ever after. This one can be 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
-Entry = TypeVar("Entry")
+from antiphon.api.inbox import Entry, Inbox
 
 
 class Reading(AsyncIterator[Entry], Generic[Entry]):
-    __slots__ = ("_take",)
+    __slots__ = ("_inbox", "_take")
 
-    def __init__(self, take: Callable[[], Coroutine[Any, Any, Entry]]) -> None:
-        """`take` waits for the next entry; it raises StopAsyncIteration when there will be none."""
-        self._take = take
+    def __init__(self, inbox: Inbox, take: Callable[[Any], Entry | None]) -> None:
+        """`take` makes of an entry of the inbox what is read here; see `Inbox.read`."""
+        self._inbox, self._take = inbox, take
 
     def __anext__(self) -> Coroutine[Any, Any, Entry]:
-        return self._take()
+        return self._inbox.read(self._take)

@@ -112,13 +112,15 @@ class Endpoint:
             names = tuple(after) if reply_to is None else (reply_to, *after)
             self._check_names(names)
             self.ordering.check(seqno, names)
-        multicast, draft = self.multicast, self._draft
+        multicast, draft, alone = self.multicast, self._draft, False
         if multicast.held is not None or multicast.credit(self._last) <= 0 or context.flushing or not multicast.reading:
             if self.credit <= 0:
                 raise self._refusal()
             self._unsent.append((payload, reply_to, tuple(after), guest))
         elif draft.payloads:
             self._write(seqno, payload, reply_to, after, guest, names)
+        elif at_once and not names and guest is None:
+            alone = True
         else:
             draft.add(seqno, payload, reply_to, after, guest)
         self._last = seqno
@@ -126,7 +128,12 @@ class Endpoint:
             note = "guest" if guest is not None else "after" if reply_to is None and after else None
             self.transcript.sent(now, context.view.id, seqno, (payload,), 1, len(payload), names, note)
         if at_once:
-            self._close()
+            if alone:  # what `_close` would make of a draft with this message
+                stamp = self.ordering.stamp(seqno, seqno) if self._stamps else None
+                context.latest = max(now, context.latest + CLOCK_STEP_S)
+                multicast.cast(Batch(self.group, self.me, context.view.id, seqno, (payload,), None, stamp, context.latest))
+            else:
+                self._close()
             if self._flushes:
                 self.ordering.flush()
         return MessageId(self.me, seqno)

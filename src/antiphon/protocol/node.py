@@ -3,7 +3,9 @@
 A driver calls, always with its clock's `now`, what the application wants (`create`, `join`, `submit`, …), `receive` for bytes from an
 address, and `tick` when `deadline` has passed; then `drain`, which ends the turn and returns what must happen outside: frames with
 where they go (None: to every node, by broadcast or to the seeds) and the group they are of, then events with the group they belong to.
-What is submitted `at_once` leaves before everything else: `hurried` returns its frames.
+What is submitted `at_once` leaves before everything else: `hurried` returns its frames. Where nothing but a delivery comes of what is
+received, as of nearly every message to an idle member, `receive` says so: a driver whose turn has just begun takes it from `told`, and
+need not end the turn at all.
 An application that does not take what is delivered in a group is `pause`d there, until it `resume`s.
 
 A driver that guards some groups with a key of their own names their realm in `realm_by_name`: it seals what is of such a group for that
@@ -262,8 +264,9 @@ class NodeCore:
 
     # -- inputs ----------------------------------------------------------------------------------------------------------------
 
-    def receive(self, now: float, source: Address, wire: bytes, realm: str = "") -> None:
-        """Takes bytes that came from an address, sealed for a realm (empty: that of the node itself)."""
+    def receive(self, now: float, source: Address, wire: bytes, realm: str = "") -> bool:
+        """Takes bytes that came from an address, sealed for a realm (empty: that of the node itself). True: all that has come of them is in
+        `told`, and the turn need not end for it."""
         self._now = now
         try:
             frame = codec.decode(wire)
@@ -271,24 +274,30 @@ class NodeCore:
                 relay, frame = frame, codec.decode(frame.wire)
                 if type(frame) is c.Relay or (type(frame) is c.Pong and not frame.group):
                     self.drops["malformed"] += 1
-                    return
+                    return False
                 if self._is_misplaced(frame, realm) or not self.routes.receive_relay(relay, _group_of(frame)):
-                    return
+                    return False
                 source, wire = relay.origin, relay.wire
         except BadFrame as bad:
             self.drops[bad.reason] += 1
-            return
+            return False
         if (realm or self.realm_by_name) and self._is_misplaced(frame, realm):
-            return
+            return False
         kind = type(frame)
         if kind in _FROM_NODES:
             self._receive_from_node(now, source, frame)
-            return
+            return False
         group: GroupId = frame.group  # type: ignore[union-attr]
         member = self.memberships.get(group)
         if member is not None and (kind in _DATA or kind not in _ABOUT_NODES):
-            self._touched[group] = member
-            member.receive(now, source, frame, wire)
+            delivery = member.receive(now, source, frame, wire)
+            if delivery is None:
+                self._touched[group] = member
+            elif group in self._touched:
+                member.port.events.append(delivery)
+            else:
+                self._events.append((group, delivery))
+                return True
         elif kind in _PROBES:
             if self._probes.receive(source, frame, member) and member is not None:  # type: ignore[arg-type]
                 self._touched[group] = member
@@ -299,6 +308,12 @@ class NodeCore:
             self.directory.receive(now, source, frame)
         else:
             self._receive_elsewhere(source, frame)
+        return False
+
+    def told(self) -> list[tuple[GroupId | None, Event]]:
+        """Takes what there is to tell so far."""
+        events, self._events = self._events, []
+        return events
 
     def _is_misplaced(self, frame: codec.Frame, realm: str) -> bool:
         """Whether a frame was sealed for another realm than that of its group; counts it. Who has the key of one group, or of the node

@@ -25,7 +25,7 @@ BACKLOG_LIMIT = 10_000
 class Core(Protocol):
     """What a process drives. `source` is whoever handed the frame over, as this core names others: by member id or by address."""
 
-    def receive(self, now: float, source: Any, wire: bytes, /) -> None: ...
+    def receive(self, now: float, source: Any, wire: bytes, /) -> object: ...
 
     def tick(self, now: float, /) -> None: ...
 
@@ -53,7 +53,7 @@ class Process(Generic[CoreT]):
         self.in_turn = False
         self._core: CoreT | None = None
         self._scheduler, self._touched = scheduler, touched
-        self._backlog: deque[Callable[[CoreT], None]] = deque()
+        self._backlog: deque[Callable[[CoreT], object]] = deque()
         self._serving, self._busy_until = 0, 0.0
         self._armed: float | None = None
 
@@ -105,7 +105,7 @@ class Process(Generic[CoreT]):
             self.touch()
             self._core.receive(self.now(), source, wire)
 
-    def take(self, action: Callable[[CoreT], None]) -> None:
+    def take(self, action: Callable[[CoreT], object]) -> None:
         """Does something to the core, after what waits in the kernel's queue."""
         if self.paused:
             self._backlog.append(action)

@@ -15,7 +15,7 @@ from typing import Any
 
 from antiphon.errors import UsageError
 from antiphon.model.control import Wants
-from antiphon.model.events import PrivateMessage, StateArrived
+from antiphon.model.events import Event, PrivateMessage, StateArrived
 from antiphon.model.frames import Batch
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions
@@ -90,14 +90,22 @@ class Witness(NodeCore):
         for entered in self.memberships:
             self._witness(entered)  # before a membership that ends in its first turn is forgotten
         effects = super().drain(now)
-        for group, event in effects.events:
+        self._hear(effects.events)
+        return effects
+
+    def told(self) -> list[tuple[GroupId | None, Event]]:
+        events = super().told()
+        self._hear(events)
+        return events
+
+    def _hear(self, events: list[tuple[GroupId | None, Event]]) -> None:
+        for group, event in events:
             if group is not None and group in self._witnessed:
                 membership, log = self._witnessed[group]
                 if type(event) is StateArrived:
                     log.events.append(Adopted(self._clock(), membership.past.adopted.flat()))
                 if not isinstance(event, PrivateMessage) or event.kind != "reply":
                     self._application.hear(self._clock(), log, event)
-        return effects
 
     def crash(self) -> None:
         """The node is dead from here on, or was closed in haste: what was stable then is in the logs of the groups it did not leave."""

@@ -109,20 +109,24 @@ class Shelf:
             raise StopIteration
 
     async def _fill(self, timeout: float | None) -> bool:
-        """On the loop: waits for events and lays them here; False when there will be none. Between the wait and the end it cannot be
-        cancelled, so that nothing is taken out of the inbox and lost."""
-        group, inbox = self._group, self._group._inbox
+        """On the loop: waits for events and lays them here; False when there will be none."""
         try:
             async with asyncio.timeout(timeout):
-                if not await inbox.wait():
-                    return False
+                return await self._group._inbox.read(self._lay)
         except TimeoutError:
-            raise TimedOut(f"nothing came in {group.name} in time") from None
-        for _ in range(min(_FETCH, len(inbox))):
-            taken = inbox.take()
+            raise TimedOut(f"nothing came in {self._group.name} in time") from None
+        except StopAsyncIteration:
+            return False
+
+    def _lay(self, first: Any) -> bool:
+        """Takes what has come. It cannot be cancelled, so nothing is taken out of the inbox and lost."""
+        group, inbox, taken = self._group, self._group._inbox, first
+        for left in range(min(_FETCH - 1, len(inbox)), -1, -1):
             event = taken if type(taken) is StateWanted else group._as_read(taken)
             if event is not None:
                 self._events.append(with_letter(event) if type(event) is MessageBatch else event)
+            if left:
+                taken = inbox.take()
         return True
 
 

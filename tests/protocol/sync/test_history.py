@@ -203,3 +203,14 @@ def test_what_has_just_been_delivered_is_bounded_too(count: int, size: int) -> N
         assert sum(map(len, (payload for batch, _, _ in fresh for payload in batch.payloads))) <= 50_000 + count * size
     assert history.stats()["history_messages"] <= 4_000  # type: ignore[operator]
     assert history.stats()["history_bytes"] <= 400_000  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("most", [8, 64, 127, 128])
+def test_messages_that_come_one_by_one_keep_to_the_bound(most: int) -> None:
+    """A program that can afford to keep a few large messages would keep more of them."""
+    history = started(history_messages=most)
+    history.add(batch("ana", 1), 1, 1)
+    for number in range(2, 300):
+        assert history.follow((batch("ana", number), number, number))
+        assert len(history._fresh) <= most // 8, "what is not entered yet is few beside it"
+    assert history.stats()["history_messages"] <= most  # type: ignore[operator]

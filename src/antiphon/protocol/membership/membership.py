@@ -187,31 +187,40 @@ class Membership:
 
     # -- inputs ----------------------------------------------------------------------------------------------------------------
 
-    def receive(self, now: float, source: Address, frame: Any, wire: bytes) -> None:
-        """Takes a frame of this group."""
+    def receive(self, now: float, source: Address, frame: Any, wire: bytes) -> Delivery | None:
+        """Takes a frame of this group. What it returns is to be told to the application at once: it is all that has come of the frame, and
+        the turn need not be finished for it."""
         port = self.port
         port.now = now
         kind = type(frame)
         if self.departed:
-            return
+            return None
         if kind in _DATA:
             endpoint, member = self.endpoint, self.member_by_address.get(source)
             if member is None or endpoint is None:
                 port.drops["stranger" if member is None else "outside_view"] += 1
-            else:
-                context = endpoint.context
-                context.now = now
-                if frame.view != context.view.id:
-                    context.drops["other_view"] += 1
-                else:
-                    endpoint.handlers[kind](frame, wire, member)
-                    self.detector.heard[member] = now
+                return None
+            context = endpoint.context
+            context.now = now
+            if frame.view != context.view.id:
+                context.drops["other_view"] += 1
+                return None
+            calm = endpoint.handlers[kind](frame, wire, member)
+            self.detector.heard[member] = now
+            # Nothing has to be sent or recorded, no timer was set, nothing here waits for what is delivered.
+            if calm and self.noted <= context.timers.quiet_until and self.transcript is None and not self.private.busy and not self._local:
+                events = context.outbox.events
+                event = events[0] if len(events) == 1 else None
+                if type(event) is tuple and event[0].guests is None and self.past.follow(event):
+                    events.clear()
+                    return event
         elif kind is c.Install:
             self.agreement.receive_install(frame, wire, source)
         else:
             self.dispatch.receive(frame, source)
         if self._local:
             self._take_own()
+        return None
 
     def _take_own(self) -> None:
         """Takes the frames to itself at once, so that what a coordinator tells others is done here before anything else comes in."""

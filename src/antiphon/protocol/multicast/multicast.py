@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 _FRAGMENT_BYTES = 64
 """More than a fragment's fields take beside its ids and its part."""
 
-Handler: TypeAlias = Callable[[Any, bytes, MemberId | None], None]
+Handler: TypeAlias = Callable[[Any, bytes, MemberId | None], bool | None]
+"""Takes a frame. True: all that has come of it are events, and nothing is left to be done at the end of the turn; else there may be."""
 
 
 class Multicast(ABC):
@@ -129,7 +130,7 @@ class Multicast(ABC):
     # -- receiving -------------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def receive_batch(self, batch: Batch, wire: bytes, source: MemberId | None) -> None:
+    def receive_batch(self, batch: Batch, wire: bytes, source: MemberId | None) -> bool | None:
         """Takes a frame of another member."""
 
     @abstractmethod

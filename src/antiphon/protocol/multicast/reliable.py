@@ -32,6 +32,9 @@ class Reliable(Multicast):
         super().__init__(context, ordering, on_accept)
         self.window = context.options.window
         self._own_waits = type(ordering).own_delivered is not Ordering.own_delivered
+        self._calm = not self._own_waits and type(ordering).flush is Ordering.flush
+        """Whether an order that delivers what comes wants nothing of the end of a turn: neither to say something, nor that it is asked
+        for credit."""
         self.records = Records(ordering.accept_record)
         self.record_streams: dict[MemberId, Stream] = {}
         self.streams = self._number_streams()
@@ -89,20 +92,19 @@ class Reliable(Multicast):
 
     # -- receiving -------------------------------------------------------------------------------------------------------------
 
-    def receive_batch(self, batch: Batch, wire: bytes, source: MemberId | None) -> None:
+    def receive_batch(self, batch: Batch, wire: bytes, source: MemberId | None) -> bool:
         stream = self.data.get(batch.sender)
         if stream is None or stream is self.mine:
             self.stream_of(batch)
-            return
-        first = batch.first
-        count = len(batch.payloads)
+            return False
+        first, count, high = batch.first, len(batch.payloads), stream.high
         last = first + count - 1
-        if (batch.parents is not None or batch.stamp is not None or self.ordering.crowded) and last > stream.high:
+        if (batch.parents is not None or batch.stamp is not None or self.ordering.crowded) and last > high:
             reason = self.ordering.refuses(batch)
             if reason is not None:
                 self.drops[reason] += 1
-                return
-        if first == stream.high + 1 and stream.top == stream.high and count <= self.window:
+                return False
+        if first == high + 1 and stream.top == high and count <= self.window:
             # The way of nearly every batch: it is the next of its stream and nothing lies beyond a gap. `stream_of`, `refused`, `_take`,
             # `keep` and `adopt` are written out above and here.
             stream.high = stream.top = last
@@ -112,10 +114,10 @@ class Reliable(Multicast):
             stream.frames[first] = wire
             if count > 1:
                 stream.lasts[first] = last
-            stream.bytes += len(wire)
+            stream.bytes = kept = stream.bytes + len(wire)
             stability = self.stability
             stability.news = True
-            if last >= stream.say_at or stream.bytes >= stream.say_at_bytes:
+            if last >= stream.say_at or kept >= stream.say_at_bytes:
                 stability.due = True
             context, sent_at = self.context, batch.sent_at
             if context.latest < sent_at <= context.now + CLOCK_LIMIT_S:
@@ -127,12 +129,13 @@ class Reliable(Multicast):
             if self.forwards and not self.frozen:
                 self.forward(stream, wire, source)
             self.accept(batch, first, last)
-            return
+            return self._calm and stability.soon and not stability.due and not self.sends
         fresh = self._take(stream, first, last, (wire,), source)
         if fresh:
             self.adopt(batch.sent_at)
         for low, high in fresh:
             self.accept(batch, low, high)
+        return False
 
     def receive_record(self, record: Record, wire: bytes, source: MemberId | None) -> None:
         stream = self.record_streams.get(record.sender)

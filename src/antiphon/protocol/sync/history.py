@@ -48,7 +48,9 @@ class History:
         self._fresh_sizes: list[int] = []
         """Delivered, and not yet in the archive, with their payload bytes: kept beyond the bounds, so they must be few."""
         self._few_messages, self._few_bytes = settings.history_messages // 8 // _FRESH, settings.history_bytes // 8 // _FRESH
-        """What a delivery has at most that may be entered later."""
+        """What a delivery has at most that may be entered later: fewer messages than that, and no more bytes."""
+        if not self._few_messages:
+            self._few_bytes = -1  # where so little is kept, nothing is put off
         self._came_in = 0
         """The view in which this member was told that something lies before its time; 0: it wants the whole past."""
         self._live_by_sender: dict[MemberId, Ranges] = {}
@@ -91,10 +93,19 @@ class History:
         """Adds messages that are the next of a sender of which everything before is here, and nothing beyond; whether they are that."""
         batch, low, high = piece
         ranges = self._live_by_sender.get(batch.sender)
-        if ranges is None or ranges.highs[-1] != low - 1 or len(ranges.lows) > 1 or ranges.lows[0] > 1:
+        if ranges is None:
             return False
-        ranges.highs[-1] = high
-        self._keep(piece)
+        highs = ranges.highs
+        if highs[-1] != low - 1 or len(highs) > 1 or ranges.lows[0] > 1:
+            return False
+        highs[0] = high
+        fresh = self._fresh
+        # The way of single small messages that come one by one, written out; of all others see `_keep`.
+        if low == high and len(fresh) < _FRESH - 1 and (size := len(batch.payloads[low - batch.first])) <= self._few_bytes:
+            fresh.append(piece)
+            self._fresh_sizes.append(size)
+        else:
+            self._keep(piece)
         return True
 
     def recover(

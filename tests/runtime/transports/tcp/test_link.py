@@ -188,6 +188,20 @@ async def test_who_talks_back_is_not_listened_to(stations: Any) -> None:
         assert ana.wires == []
 
 
+async def test_what_is_sent_on_a_broken_connection_is_counted(stations: Any) -> None:
+    """Somebody would look for a message that no counter knows of."""
+    async with stations(2) as (ana, ben):
+        for number in range(3):  # until small wires go to the kernel directly
+            ana.transport.send((ben.address,), b"%d" % number)
+            await ben.receives(number + 1)
+        link = ana.transport._links[ben.address]
+        link.data_received(b"what nobody asked for")
+        ana.transport.send((ben.address,), b"to nobody")
+        assert ana.transport.drops["unreachable"] == 1
+        await ana.counts("connection_lost")
+        assert not link._direct
+
+
 async def test_links_that_lead_nowhere_make_room_first(stations: Any, deaf: Any) -> None:
     """A stranger that names a thousand addresses could close the connections between members."""
     async with stations(2, connections=4) as (ana, ben):

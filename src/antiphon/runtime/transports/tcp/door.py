@@ -12,6 +12,7 @@ import socket
 import ssl
 import struct
 from collections import Counter
+from time import monotonic
 from typing import Protocol, cast
 
 from antiphon.model.ids import Address
@@ -65,17 +66,19 @@ class Door(asyncio.Protocol):
         self.host = ""
         """Where the connection comes from."""
         self.heard = 0.0
-        """When something last came."""
+        """When something last came; only compared with other doors, so the cheapest clock does."""
         self._house, self._take = house, take
         self._loop = asyncio.get_running_loop()
         self._splitter = Splitter()
         self._transport: asyncio.Transport | None = None
         self._guard: Guard | None = None
+        self._between: Address | None = None
+        """The peer's address while what comes next is the beginning of a wire, as it is: after a hello, and without TLS."""
         self._late: asyncio.TimerHandle | None = None
         self._closed = False
 
     def close(self) -> None:
-        self._closed = True
+        self._closed, self._between = True, None
         if self._transport is not None:
             self._transport.abort()
 
@@ -90,7 +93,7 @@ class Door(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         peer, sock = transport.get_extra_info("peername"), transport.get_extra_info("socket")
         nearby = sock is not None and sock.family == socket.AF_UNIX
-        self.host, self.heard = self._house.host if nearby else peer[0] if peer else "", self._loop.time()
+        self.host, self.heard = self._house.host if nearby else peer[0] if peer else "", monotonic()
         if nearby and not is_of_this_user(sock):
             self.refuse("another_user")
             return
@@ -107,15 +110,18 @@ class Door(asyncio.Protocol):
             self._late.cancel()
         if self.source is None and not self._closed:
             self._house.drops["no_hello"] += 1
-        self._closed = True
+        self._closed, self._between = True, None
         self._splitter = Splitter()
         self._house.leaves(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._closed:
+        self.heard = monotonic()
+        source = self._between
+        if source is not None and len(data) >= 4 and _length(data, 0)[0] == len(data) - 4 <= WIRE_LIMIT:
+            self._take(source, [data[4:]])  # one whole wire, as nearly always where there is no load
+        elif self._closed:
             return
-        self.heard = self._loop.time()
-        if self._guard is not None:
+        elif self._guard is not None:
             try:
                 data = self._guard.open(data)
             except ssl.SSLError as error:
@@ -125,10 +131,9 @@ class Door(asyncio.Protocol):
             self._read(data)
             if self._guard.over:
                 self._hang_up()
-        elif self.source is not None and not self._splitter.busy and len(data) >= 4 and _length(data, 0)[0] == len(data) - 4 <= WIRE_LIMIT:
-            self._take(self.source, [data[4:]])  # one whole wire, as nearly always where there is no load
         else:
             self._read(data)
+            self._between = None if self._closed or self._splitter.busy else self.source
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 

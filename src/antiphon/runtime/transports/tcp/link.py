@@ -87,6 +87,8 @@ class Link(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._descriptor = -1
         """The connection's socket, for small wires; none with TLS."""
+        self._direct = False
+        """Whether the link is open, and the transport known to have nothing to write that small wires would overtake."""
         self._behind = False
         """Whether this link is one of those that keep something."""
         self._pause_s, self._again_at, self._opened_at = _PAUSE_S, 0.0, 0.0
@@ -97,23 +99,24 @@ class Link(asyncio.Protocol):
 
     def send(self, framed: bytes) -> None:
         """A wire with its length in front."""
+        if len(framed) <= _DIRECT_BYTES and (self._direct or self._can_go_direct()):
+            # Small wires go to the kernel at once: uvloop would hand them over when this turn of the loop is over, and receivers can begin
+            # before. The descriptor is the link's own, so that it never names another connection.
+            try:
+                sent = os.write(self._descriptor, framed)
+            except OSError:
+                sent = 0  # full, or broken: the transport waits, or finds out
+            if sent == len(framed):
+                return
+            framed = framed[sent:]
         if self.state is _OPEN:
             transport = self._transport
             assert transport is not None, "an open link has a connection"
+            self._direct = False
             if transport.is_closing():  # broken by an earlier wire of this turn; `connection_lost` comes in the next
                 self._drops["unreachable"] += 1
             elif self._behind and transport.get_write_buffer_size() + len(framed) > self._backlog.share:
                 self._drops["peer_behind"] += 1
-            elif len(framed) <= _DIRECT_BYTES and self._descriptor >= 0 and not transport.get_write_buffer_size():
-                # Small wires go to the kernel at once: uvloop would hand them over when this turn of the loop is over, and receivers can
-                # begin before. The descriptor is the link's own, so that it never names another connection.
-                try:
-                    sent = os.write(self._descriptor, framed)
-                except OSError:
-                    sent = 0  # full, or broken: the transport waits, or finds out
-                if sent < len(framed):
-                    self._given += len(framed) - sent
-                    transport.write(framed[sent:])
             else:
                 self._given += len(framed)
                 transport.write(framed)
@@ -132,7 +135,7 @@ class Link(asyncio.Protocol):
         """Closes the link; the future is done when nothing is left of it."""
         if self.state is State.CLOSED:
             return self._gone
-        self.state = State.CLOSED
+        self.state, self._direct = State.CLOSED, False
         self._drop_waiting("closed")
         if self._transport is not None:
             self._transport.close()
@@ -193,7 +196,7 @@ class Link(asyncio.Protocol):
             self._drops["connection_lost"] += 1
             if isinstance(error, ssl.SSLError):
                 self._fail(error)  # in TLS 1.3 a refusal comes after the client has spoken
-        self._transport = None
+        self._transport, self._direct = None, False
         self._stop_looking()
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -204,6 +207,7 @@ class Link(asyncio.Protocol):
             self._rest()
 
     def data_received(self, data: bytes) -> None:
+        self._direct = False
         self._drops["unexpected_bytes"] += 1  # nobody speaks on a connection that it did not make
         if self._transport is not None:
             self._transport.abort()
@@ -218,6 +222,12 @@ class Link(asyncio.Protocol):
         self._stop_looking()
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    def _can_go_direct(self) -> bool:
+        transport = self._transport
+        if transport is not None and self.state is _OPEN and self._descriptor >= 0 and not transport.is_closing():
+            self._direct = not transport.get_write_buffer_size()
+        return self._direct
 
     def _look_later(self) -> None:
         """TCP gives up a peer that takes nothing for so long; by the short way, this is who does."""
@@ -244,7 +254,7 @@ class Link(asyncio.Protocol):
     def _rest(self) -> None:
         if self.state is State.CLOSED:
             return
-        self.state = State.RESTING
+        self.state, self._direct = State.RESTING, False
         self._drop_waiting("unreachable")
         self._again_at = self._loop.time() + self._pause_s * random.uniform(0.75, 1.25)
         self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)
