@@ -326,7 +326,7 @@ READER = """
 """
 
 
-def test_a_frozen_process_holds_it_for_its_time_out(tmp_path: Path, spawned: Any) -> None:
+def test_a_frozen_process_holds_it_for_its_time_out(tmp_path: Path, spawned: Any, frozen: Any) -> None:
     """A frozen machine stops collection for ever; or its readers are not waited for as long as was promised."""
     url = f"sqlite:{tmp_path / 'store.db'}"
 
@@ -343,7 +343,7 @@ def test_a_frozen_process_holds_it_for_its_time_out(tmp_path: Path, spawned: Any
                 for _ in range(3):
                     await collect(store, ring=node, patience_s=PATIENCE_S)
                     assert await left(store) == 3
-                reader.send_signal(signal.SIGSTOP)
+                await frozen(reader.pid, url)
                 while True:
                     record = await store.get(PRESENCES + node_id)
                     await collect(store, ring=node, patience_s=0.1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -81,12 +81,12 @@ def test_kills_of_programs_and_servers(tmp_path: Path, serving: Callable[[int], 
     assert told
 
 
-def test_what_the_disk_has_while_all_stand_still(tmp_path: Path) -> None:
+def test_what_the_disk_has_while_all_stand_still(tmp_path: Path, stopped: Any) -> None:
     """The power goes: after it the file would not open, lack what was acknowledged, or have half of what belongs together."""
-    asyncio.run(power_lost(tmp_path, Random(5)))
+    asyncio.run(power_lost(tmp_path, Random(5), stopped))
 
 
-async def power_lost(directory: Path, chance: Random) -> None:
+async def power_lost(directory: Path, chance: Random, stopped: Callable[[int], Awaitable[None]]) -> None:
     (directory / "journals").mkdir()
     orders = [
         replace(order, pause_s=0.01)
@@ -161,16 +161,3 @@ async def working(orders: Sequence[Order], many: int) -> None:
     async with asyncio.timeout(WAIT_S):
         while acknowledged() < many:
             await asyncio.sleep(0.05)
-
-
-async def stopped(pid: int) -> None:
-    """Waits until the process stands still (a signal takes its time), or is gone."""
-    async with asyncio.timeout(WAIT_S):
-        while True:
-            try:
-                states = [task.joinpath("stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()]
-            except OSError:
-                return
-            if set(states) <= {"T", "t", "Z", "X"}:
-                return
-            await asyncio.sleep(0.01)

@@ -212,7 +212,8 @@ class RingNode:
     # --- the horizon -----------------------------------------------------------------------------------------------------------
 
     async def horizon(self, patience_s: float = 5.0) -> Moment:
-        """The horizon of a round that begins now, if the others answer in so many seconds; else the newest there is."""
+        """The horizon of a round that begins now, if the others answer in so many seconds; else the newest there is. It may lie a
+        little before now: a node tells the time at which its turn began."""
         clock = asyncio.get_running_loop().time
         until = clock() + patience_s
         under_way, _ = await read_token(self._backend, await self._time())

@@ -9,6 +9,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -38,6 +39,9 @@ class Nodes:
         assert process.returncode is None, (await process.communicate())[1].decode()
         process.kill()
         await process.wait()
+
+    def pid(self, name: str) -> int:
+        return self._processes[name].pid
 
     def signal(self, name: str, number: int) -> None:
         self._processes[name].send_signal(number)
@@ -131,7 +135,7 @@ def test_it_moves_when_its_node_dies(url: str) -> None:
     asyncio.run(story())
 
 
-def test_who_was_frozen_and_comes_back_is_fenced(url: str) -> None:
+def test_who_was_frozen_and_comes_back_is_fenced(url: str, frozen: Any) -> None:
     """A machine that slept for an hour would wake up as the dispatcher beside the one that has replaced it, and send everybody twice."""
 
     async def story() -> None:
@@ -141,7 +145,7 @@ def test_who_was_frozen_and_comes_back_is_fenced(url: str) -> None:
             topic = store.topic("crash")
             await topic.publish_many([b"%d" % number for number in range(1, count // 2 + 1)])
             await until(lambda: progressed(store, 0, count))
-            nodes.signal("north", signal.SIGSTOP)
+            await frozen(nodes.pid("north"), url)
             assert await running(store) == "north"
             await nodes.start("south")
             await until(lambda: finished(store, count // 2))

@@ -40,7 +40,7 @@ async def test_killed_in_the_middle_of_publishing(file: Path, opened: Any, start
     assert integrity(file) == "ok"
 
 
-async def test_stopped_and_copied(file: Path, tmp_path: Path, opened: Any, started: Callable[..., Any]) -> None:
+async def test_stopped_and_copied(file: Path, tmp_path: Path, opened: Any, started: Callable[..., Any], stopped: Any) -> None:
     """What lies on the disk at some moment would not be a store: after a loss of power acknowledged values would be missing."""
     names = ["a", "b", "c"]
     writers = {name: started("publish", file, f"topic {name}", name, BATCH, 10_000) for name in names}
@@ -101,12 +101,6 @@ async def test_the_log_stays_bounded(file: Path, opened: Any, monkeypatch: pytes
             await store.publish(grant, number, [Entry(b"")], synced=False)
             number += 1
         assert log.stat().st_size <= 2 << 20
-
-
-async def stopped(pid: int) -> None:
-    async with asyncio.timeout(30):
-        while "(stopped)" not in Path(f"/proc/{pid}/status").read_text():
-            await asyncio.sleep(0.01)
 
 
 async def texts(store: SqliteBackend, topic: str) -> list[str]:
