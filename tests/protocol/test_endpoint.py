@@ -66,6 +66,26 @@ def test_one_turn_is_one_batch_and_an_idle_member_sends_at_once() -> None:
     assert [(batch.first, batch.payloads) for batch in data(ana.drain(1.0))] == [(6, (b"alone",))]
 
 
+def test_the_frame_of_a_batch_is_at_hand_until_everybody_has_it() -> None:
+    """The past would keep an object for each message of a flood; or keep the frame of other messages in their place."""
+    members = group()
+    ana, bob = members[ANA], members[BOB]
+    ana.submit_many(0.0, [b"one", b"two", b"three"])
+    sent = ana.drain(0.0)
+    (wire,) = (wire for _, wire in sent.sends)
+    (batch,) = data(sent)
+    bob.receive(0.0, ANA, wire)
+    for member in (ana, bob):
+        assert member.multicast.frame_of(batch) == wire
+        assert member.multicast.frame_of(Batch(GROUP, ANA, 1, 1, (b"one", b"two"))) is None, "cut otherwise"
+        assert member.multicast.frame_of(Batch(GROUP, ANA, 2, 1, batch.payloads)) is None, "of another view"
+        assert member.multicast.frame_of(Batch(GROUP, MemberId("dora#4"), 1, 1, batch.payloads)) is None, "of a stranger"
+    members[CLEO].receive(0.0, ANA, wire)
+    for step in range(1, 20):
+        exchange(members, 0.3 * step)
+    assert [member.multicast.frame_of(batch) for member in members.values()] == [None] * 3
+
+
 @pytest.mark.parametrize("order", ["fifo", "causal", "total", "semantic"])
 def test_no_frame_is_larger_than_the_transport_takes(order: str) -> None:
     """A datagram too long for the network would be cut into pieces by it, or vanish."""

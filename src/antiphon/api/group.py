@@ -160,11 +160,12 @@ class Group:
             await self._breathe()
         if not self._line.length:
             try:
-                submit()
+                if payloads:
+                    ids.add(*self._node.submit_many(self.id, payloads))
+                if len(ids) == len(payloads):
+                    return ids
             except (WouldBlock, NoQuorum):
                 pass
-            else:
-                return ids
         try:
             await self._when_writable(self._line, submit, timeout)
         except TimedOut as error:

@@ -40,6 +40,8 @@ CLOSE_S = 5.0
 _LOSSLESS_NACK_S, _LOSSLESS_DIGEST_S = 0.25, 1.0
 _FEW = 4
 """Frames that come together at a node that is not under load."""
+_TURN_BYTES = 180_000
+"""What is accepted before the turn ends, about: what a socket takes at once. The rest would be written when it has room again."""
 _MESSAGE_BYTES = 8
 """What a message takes in a batch beside its payload, about."""
 
@@ -110,7 +112,7 @@ class Node:
             await driver.close()
             raise
         core.realm_by_name.update(self._realm_by_name)
-        self._crowded_at = driver.frame_bytes
+        self._crowded_at = min(driver.frame_bytes, _TURN_BYTES)
         self._core = core
         core.start(driver.now())
         self._ask_turn()

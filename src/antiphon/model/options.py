@@ -51,7 +51,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     frame_bytes: int = 60_000
     """A batch is closed before its frame exceeds this; a larger message is fragmented."""
-    batch_messages: int = 1_024
+    batch_messages: int = 2_048
     """A batch is closed when it holds this many messages."""
     message_bytes: int = 20 << 20
     """The largest payload that `submit` takes."""

@@ -70,6 +70,18 @@ class Draft:
         self.payloads.append(payload)
         self._bytes += len(payload) + _MESSAGE_BYTES
 
+    def takes(self, payloads: Sequence[bytes], size: int, stamp_bytes: int) -> bool:
+        """Adds payloads that are `size` bytes and name nothing, if all of them fit; whether they do."""
+        count = len(payloads)
+        size += _MESSAGE_BYTES * count
+        if len(self.payloads) + count > self._messages or self._bytes + size + stamp_bytes > self._room:
+            return False
+        if self._parents is not None:
+            self._parents += [None] * count
+        self.payloads += payloads
+        self._bytes += size
+        return True
+
     def fill(self, payloads: Sequence[bytes], ends: Sequence[int], at: int, until: int, stamp_bytes: int) -> int:
         """Adds those of `payloads[at:until]` that fit, all of which name nothing, and says up to which index that was. `ends` has, for each
         payload, how many bytes there are up to its end. The same as `fits` and `add` for one after the other, at the cost of a slice."""

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.model import codec
 from antiphon.model.control import Epoch
 from antiphon.model.frames import Batch
 from antiphon.model.ids import GroupId, MemberId
 from antiphon.model.options import Settings
 from antiphon.protocol.sync import archive as archive_module
 from antiphon.protocol.sync import history as history_module
-from antiphon.protocol.sync.canonical import Stub
+from antiphon.protocol.sync.canonical import Packed, Stub
 from antiphon.protocol.sync.history import History
 
 GROUP, A, B = GroupId("trip#1"), MemberId("a"), MemberId("b")
@@ -203,6 +204,37 @@ def test_what_has_just_been_delivered_is_bounded_too(count: int, size: int) -> N
         assert sum(map(len, (payload for batch, _, _ in fresh for payload in batch.payloads))) <= 50_000 + count * size
     assert history.stats()["history_messages"] <= 4_000  # type: ignore[operator]
     assert history.stats()["history_bytes"] <= 400_000  # type: ignore[operator]
+
+
+def test_a_large_batch_is_kept_as_its_frame_and_told_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood would leave behind an object for each message, in memory that is cold when the next ones are made; or the past would be told
+    otherwise than it was delivered."""
+    monkeypatch.setattr(history_module, "_MANY", 16)
+    packed, plain = History("fifo", Settings(), frame_of=codec.encode), History("fifo", Settings())
+    large, parted, small = batch("a", 1, 100, sent_at=1.0), batch("a", 101, 100, sent_at=2.0), batch("b", 1, sent_at=1.5)
+    for history in (packed, plain):
+        history.begin(Epoch(1, 2))
+        history.add(large, 1, 100)
+        history.add(small, 1, 1)
+        history.add(parted, 101, 150)
+        history.add(parted, 151, 200)
+    assert packed.messages() == plain.messages() == [(large, 1, 100), (small, 1, 1), (parted, 101, 200)]
+    assert [type(kept) for kept, _, _ in packed._archive.current.outcome(0).pieces] == [Packed, Batch, Batch, Batch]  # type: ignore[union-attr]
+    assert packed.stats()["history_bytes"] == len(codec.encode(large)) + 101 * 10
+    assert packed.have() == plain.have()
+
+
+def test_packed_batches_keep_to_the_bound() -> None:
+    """Frames would not count, or be forgotten without being remembered as had."""
+    history = History("total", Settings(history_bytes=50_000), frame_of=codec.encode)
+    history.begin(Epoch(1, 2))
+    for number in range(200):
+        history.add(batch("a", 1 + 100 * number, 100, sent_at=float(number)), 1 + 100 * number, 100 + 100 * number)
+    kept = history.messages()
+    assert 40_000 < sum(len(codec.encode(one)) for one, _, _ in kept) <= 50_000
+    assert history.absent().flat() == {A: [1, kept[0][1] - 1]}
+    assert history.have() == {A: [1, 20_000]}
+    assert history.forgotten_at == kept[0][0].sent_at - 1
 
 
 @pytest.mark.parametrize("most", [8, 64, 127, 128])

@@ -89,7 +89,7 @@ class Membership:
         self.member_by_address: dict[Address, MemberId] = {}
         self._others: tuple[Address, ...] = ()
         one_line = port.options.partitions == "majority" and port.options.delivery == "safe"
-        self.past = History(port.options.order, port.settings, one_line=one_line)
+        self.past = History(port.options.order, port.settings, one_line=one_line, frame_of=self._frame_of)
         self.guests = Guests(port, self._submit_guest)
         self.catching_up = CatchingUp(self, wants)
         self.private = Private(
@@ -296,6 +296,9 @@ class Membership:
 
     def tell_gone(self, member: MemberId, address: Address) -> None:
         self.post_to(address, c.Gone(self.group, (member,)))
+
+    def _frame_of(self, batch: Batch) -> bytes | None:
+        return None if self.endpoint is None else self.endpoint.multicast.frame_of(batch)
 
     def _addresses_of(self, members: tuple[MemberId, ...]) -> tuple[Address, ...]:
         addresses = self.port.address_by_member

@@ -118,6 +118,13 @@ class Multicast(ABC):
     def keep(self, stream: Stream, first: int, last: int, wires: Sequence[bytes]) -> None:
         """Keeps a frame for repairs."""
 
+    def frame_of(self, batch: Batch) -> bytes | None:
+        """The frame that a batch of several messages came in, if it is kept here."""
+        stream = self.data.get(batch.sender)
+        if stream is None or batch.view != self.context.view.id or stream.lasts.get(batch.first) != batch.last:
+            return None
+        return stream.frames.get(batch.first)
+
     def _fragments(self, batch: Batch, wire: bytes) -> tuple[bytes, ...]:
         assert batch.first == batch.last, (
             f"a batch of {len(batch.payloads)} has {len(wire)} bytes: the draft lets only single messages exceed a frame"

@@ -20,7 +20,7 @@ from antiphon.model import codec
 from antiphon.model.control import Epoch, Holdings, Item, SyncAnswer
 from antiphon.model.frames import Batch
 from antiphon.model.ids import GroupId, MemberId
-from antiphon.protocol.sync.canonical import Stub
+from antiphon.protocol.sync.canonical import Kept, Packed, Stub
 from antiphon.protocol.sync.chapter import OPEN, Chapter
 from antiphon.protocol.sync.history import History
 from antiphon.protocol.sync.ledger import Ledger
@@ -34,7 +34,7 @@ ITEM_BYTES = ENTRY_BYTES + 6 * NUMBER_BYTES
 
 
 class Placed(Struct, frozen=True):
-    """One item on its way: messages `low … high` at `position` of an outcome; `batch` is None for bare places."""
+    """One item on its way: messages `low … high` at `position` of an outcome; `batch` is None for bare places, and may be packed."""
 
     epoch: int
     following: int
@@ -42,7 +42,7 @@ class Placed(Struct, frozen=True):
     sender: MemberId
     low: int
     high: int
-    batch: Batch | None
+    batch: Batch | Packed | None
 
 
 class Answer(Struct):
@@ -68,7 +68,7 @@ def gather(history: History, question: Question, given: Ledger, chunk_bytes: int
     cut.merge(unwanted)
     answer = Answer([], [epoch for epoch in history.epochs() if epoch.id not in question.epochs], given.flat(), unwanted.flat())
     size = 0
-    carried: dict[MemberId, Batch] = {}
+    carried: dict[MemberId, Batch | Packed] = {}
     sizes = history.sizes()
     for chapter in history.chapters():
         for item in _outcomes(chapter, question, has, cut, sizes) if history.total else _lacking(chapter, has, sizes):
@@ -76,7 +76,7 @@ def gather(history: History, question: Question, given: Ledger, chunk_bytes: int
                 answer.more = True
                 return answer
             if item.batch is not None and carried.get(item.sender) is not item.batch:
-                size += sum(map(len, item.batch.payloads))
+                size += len(item.batch.wire) if isinstance(item.batch, Packed) else sum(map(len, item.batch.payloads))
                 carried[item.sender] = item.batch
             size += ITEM_BYTES + len(item.sender)
             answer.items.append(item)
@@ -111,7 +111,7 @@ def _unwanted(history: History, question: Question, lacking: Ledger) -> Ledger:
 def _lacking(chapter: Chapter, has: Ledger, sizes: dict[int, int]) -> Iterator[Placed]:
     """Of an epoch by time: what the asker has not."""
     for kept, low, high in chapter.listed(False, sizes):
-        if type(kept) is Batch:
+        if not isinstance(kept, Stub):
             for first, last in has.missing(kept.sender, low, high):
                 yield Placed(chapter.epoch.id, OPEN, 0, kept.sender, first, last, kept)
 
@@ -143,13 +143,13 @@ def _outcomes(chapter: Chapter, question: Question, has: Ledger, cut: Ledger, si
                 position = after
 
 
-def _cut(chapter: Chapter, kept: Batch | Stub, low: int, high: int, has: Ledger) -> Iterator[tuple[Batch | None, int, int]]:
+def _cut(chapter: Chapter, kept: Kept, low: int, high: int, has: Ledger) -> Iterator[tuple[Batch | Packed | None, int, int]]:
     """A piece as the asker should see it: with the batch where it lacks the message, bare where it has it."""
     for first, last in has.missing(kept.sender, low, high):
         if low < first:
             yield None, low, first - 1
-        for batch, start, end in [(kept, first, last)] if type(kept) is Batch else chapter.shelf().pieces(kept, first, last):
-            yield batch if type(batch) is Batch else None, start, end
+        for batch, start, end in chapter.shelf().pieces(kept, first, last) if isinstance(kept, Stub) else [(kept, first, last)]:
+            yield None if isinstance(batch, Stub) else batch, start, end
         low = last + 1
     if low <= high:
         yield None, low, high
@@ -180,14 +180,14 @@ def _entries(answer: Answer, space: int) -> Iterator[tuple[int, _Entry]]:
             yield size, (word, sender, flat)
     for epoch in answer.epochs:
         yield epoch_bytes(epoch), epoch
-    carried: dict[MemberId, Batch] = {}
+    carried: dict[MemberId, Batch | Packed] = {}
     for item in answer.items:
         size = ITEM_BYTES + len(item.sender.encode())
         if item.batch is None or carried.get(item.sender) is item.batch:
             yield size, (item, b"", False)
             continue
         carried[item.sender] = item.batch
-        wire = codec.encode(item.batch)
+        wire = item.batch.wire if isinstance(item.batch, Packed) else codec.encode(item.batch)
         length = max(space - size, _LEAST_BYTES)
         for at in range(0, len(wire), length):
             some = wire[at : at + length]

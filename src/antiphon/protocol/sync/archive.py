@@ -106,7 +106,7 @@ class Archive:
                 self._forget_from(outcome, 0, 0)
 
     def write(self, pieces: Sequence[Piece], sizes: Sequence[int]) -> None:
-        """Enters what was delivered in the current epoch, pieces of so many payload bytes each."""
+        """Enters what was delivered in the current epoch, pieces of so many bytes each."""
         chapter = self.current
         assert chapter is not None, "something was delivered before the first view, or between two: begin an epoch first"
         self._keep(chapter, OPEN, pieces, sizes)
@@ -129,7 +129,7 @@ class Archive:
             outcome.jump(position)
         # What is known of the outcome is not entered twice: requests may cross, and answers come from several.
         start = low + outcome.known - position
-        pieces: list[Piece] = []
+        pieces: list[tuple[Batch | Stub, int, int]] = []
         for first, last in news:
             if first < start:
                 # A place that was known without its message: the message is kept beside the outcomes, for those who look for it.
@@ -157,8 +157,9 @@ class Archive:
         """Nobody knows what comes after the pieces of an outcome: they keep their messages, and lose their places."""
         messages, pieces = outcome.clear()
         self.messages -= messages
-        self.bytes -= sum(map(bytes_of, pieces))
-        self._keep(chapter, OPEN, [piece for piece in pieces if type(piece[0]) is Batch])
+        self.bytes -= sum(size for _, size in pieces)
+        whole = [(piece, size) for piece, size in pieces if type(piece[0]) is not Stub]
+        self._keep(chapter, OPEN, [piece for piece, _ in whole], [size for _, size in whole])
 
     def _chapter(self, epoch: int) -> Chapter:
         if epoch not in self._chapters:
@@ -167,15 +168,15 @@ class Archive:
         found = self._chapters.get(epoch)
         return self._chapters[self._ids[0]] if found is None else found
 
-    def _bring(self, chapter: Chapter, following: int, pieces: Sequence[Piece]) -> None:
+    def _bring(self, chapter: Chapter, following: int, pieces: Sequence[tuple[Batch | Stub, int, int]]) -> None:
         before = self.messages
-        self._keep(chapter, following, pieces)
+        self._keep(chapter, following, pieces, [bytes_of(*piece) for piece in pieces])
         self.entered += self.messages - before
         self._first = min(self._first, bisect_left(self._ids, chapter.epoch.id))
 
-    def _keep(self, chapter: Chapter, following: int, pieces: Sequence[Piece], sizes: Sequence[int] | None = None) -> None:
+    def _keep(self, chapter: Chapter, following: int, pieces: Sequence[Piece], sizes: Sequence[int]) -> None:
         if pieces:
-            messages, size = chapter.outcome(following).extend(pieces, [*map(bytes_of, pieces)] if sizes is None else sizes)
+            messages, size = chapter.outcome(following).extend(pieces, sizes)
             chapter.changed = True
             self.messages += messages
             self.bytes += size
@@ -197,12 +198,12 @@ class Archive:
         """Forgets pieces of an outcome, until it is empty or no more than this is kept in all."""
         absent, before = self._absent.ranges_by_sender, self.messages
         while outcome and (self.messages > messages or self.bytes > size):
-            (kept, low, high), payload_bytes = outcome.take_oldest()
+            (kept, low, high), kept_bytes = outcome.take_oldest()
             self.messages -= high - low + 1
-            self.bytes -= payload_bytes
+            self.bytes -= kept_bytes
             if kept.sent_at > self.forgotten_at:
                 self.forgotten_at = kept.sent_at
-            if type(kept) is Batch:
+            if type(kept) is not Stub:
                 ranges = absent.get(kept.sender)
                 if ranges is not None and ranges.highs[-1] == low - 1:
                     ranges.highs[-1] = high

@@ -20,6 +20,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from antiphon.model import codec
 from antiphon.model.control import Epoch
 from antiphon.model.frames import Batch
 from antiphon.model.ids import MemberId
@@ -33,7 +34,24 @@ class Stub(Struct, frozen=True, gc=False):
     sent_at: float = 0.0
 
 
-Piece: TypeAlias = tuple[Batch | Stub, int, int]
+class Packed(Struct, frozen=True, gc=False):
+    """A batch of many messages, delivered whole, as the frame that it came in: one object to keep and to forget, where the batch has one
+    for each message. So these live no longer than their reader needs them, and the next ones are made where they were, in memory that
+    is still in the processor's cache."""
+
+    sender: MemberId
+    sent_at: float
+    first: int
+    wire: bytes
+
+    def unpacked(self) -> Batch:
+        batch = codec.decode(self.wire)
+        assert type(batch) is Batch, "a batch is kept as its own frame, which was read before"
+        return batch
+
+
+Kept: TypeAlias = Batch | Packed | Stub
+Piece: TypeAlias = tuple[Kept, int, int]
 """Messages `low … high` of a batch, or of what is left of it."""
 
 
@@ -110,14 +128,14 @@ class Shelf:
     def __init__(self, pieces: Iterable[Piece]) -> None:
         self._by_sender: defaultdict[MemberId, list[Piece]] = defaultdict(list)
         for piece in pieces:
-            if type(piece[0]) is Batch:
+            if type(piece[0]) is not Stub:
                 self._by_sender[piece[0].sender].append(piece)
         for shelf in self._by_sender.values():
             shelf.sort(key=_low)
 
-    def pieces(self, kept: Batch | Stub, low: int, high: int) -> list[Piece]:
+    def pieces(self, kept: Kept, low: int, high: int) -> list[Piece]:
         """Messages `low … high` from whatever is here, `kept` for the rest."""
-        if type(kept) is Batch:
+        if type(kept) is not Stub:
             return [(kept, low, high)]
         found: list[Piece] = []
         shelf = self._by_sender.get(kept.sender, [])
@@ -134,7 +152,7 @@ class Shelf:
         return found
 
 
-def _same(one: Batch | Stub, other: Batch | Stub) -> bool:
+def _same(one: Kept, other: Kept) -> bool:
     if one is other:
         return True
     if type(one) is Batch and type(other) is Batch:

@@ -11,16 +11,15 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from antiphon.model.control import Epoch
-from antiphon.model.frames import Batch
-from antiphon.protocol.sync.canonical import Piece, Shelf, Stub, by_outcome, by_time
+from antiphon.model.frames import Batch, bytes_in
+from antiphon.protocol.sync.canonical import Kept, Piece, Shelf, Stub, by_outcome, by_time
 
-_SMALL_BYTES = 256
 OPEN = 0
 """The outcome of an epoch that has not ended; in orders other than total the only one there is."""
 
 
 class Outcome:
-    """`forgotten` messages, then `pieces`, each with its payload bytes. The parts of pieces are kept beside each other, not in tuples: they
+    """`forgotten` messages, then `pieces`, each with its bytes. The parts of pieces are kept beside each other, not in tuples: they
     are many and live long, and so Python's collector, which stops everything, has less to look at, and half as often."""
 
     __slots__ = ("_highs", "_kept", "_known", "_lows", "_sizes", "forgotten", "leapt")
@@ -29,7 +28,7 @@ class Outcome:
         self.forgotten = 0
         self.leapt = False
         """Whether its beginning was never told here."""
-        self._kept: deque[Batch | Stub] = deque()
+        self._kept: deque[Kept] = deque()
         self._lows: deque[int] = deque()
         self._highs: deque[int] = deque()
         self._sizes: deque[int] = deque()
@@ -49,7 +48,7 @@ class Outcome:
         return self._known
 
     def extend(self, pieces: Sequence[Piece], sizes: Sequence[int]) -> tuple[int, int]:
-        """Adds pieces, each of so many payload bytes; says how many messages and bytes that is."""
+        """Adds pieces, each of so many bytes; says how many messages and bytes that is."""
         kept, lows, highs = zip(*pieces, strict=True)
         messages = sum(highs) - sum(lows) + len(lows)
         self._kept.extend(kept)
@@ -59,17 +58,17 @@ class Outcome:
         self._known += messages
         return messages, sum(sizes)
 
-    def clear(self) -> tuple[int, list[Piece]]:
-        """Forgets the places of all pieces; returns how many messages these are, and the pieces."""
-        pieces = list(self.pieces)
-        messages = sum(high - low + 1 for _, low, high in pieces)
+    def clear(self) -> tuple[int, list[tuple[Piece, int]]]:
+        """Forgets the places of all pieces; returns how many messages these are, and the pieces with their bytes."""
+        pieces = list(zip(self.pieces, self._sizes, strict=True))
+        messages = sum(high - low + 1 for (_, low, high), _ in pieces)
         self.forgotten += messages
         for parts in (self._kept, self._lows, self._highs, self._sizes):
             parts.clear()
         return messages, pieces
 
     def take_oldest(self) -> tuple[Piece, int]:
-        """Takes out the oldest piece; says how many payload bytes it has."""
+        """Takes out the oldest piece; says how many bytes it has."""
         return (self._kept.popleft(), self._lows.popleft(), self._highs.popleft()), self._sizes.popleft()
 
     def jump(self, position: int) -> None:
@@ -136,15 +135,13 @@ class Chapter:
         return any(self.outcomes.values())
 
 
-def bytes_of(piece: Piece) -> int:
+def bytes_of(batch: Batch | Stub, low: int, high: int) -> int:
     """The payload bytes that a piece keeps."""
-    batch, low, high = piece
-    if type(batch) is not Batch:
+    if isinstance(batch, Stub):
         return 0
     if low == high:
         return len(batch.payloads[low - batch.first])
     payloads = batch.payloads
     if high - low + 1 < len(payloads):
         payloads = payloads[low - batch.first : high - batch.first + 1]
-    # Small payloads are copied in half the time that it takes to ask each for its length.
-    return len(b"".join(payloads)) if len(payloads[0]) <= _SMALL_BYTES else sum(map(len, payloads))
+    return bytes_in(payloads)
