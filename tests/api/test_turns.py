@@ -86,6 +86,50 @@ def test_what_is_sent_without_a_pause_fills_batches(world: World, gathered: Any,
     world.run(story())
 
 
+@pytest.mark.parametrize("then", ["sends", "sends a list", "sends to one", "advertises", "leaves"])
+def test_what_is_done_after_a_message_that_left_at_once_is_done_too(world: World, gathered: Any, then: str) -> None:
+    """The message needs no end of its turn, and so what an application does right after it would wait for something else to happen."""
+
+    async def story() -> None:
+        async with gathered(world, ("ana", "ben"), order="fifo") as (ana, ben):
+            await ana.send(b"warms up")  # the first after a rest arms a timer
+            await asyncio.sleep(0.001)
+            core = ana._node.core
+            with mock.patch.object(core, "drain", wraps=core.drain) as drain:
+                await ana.send(b"now")
+                await asyncio.sleep(0)
+                assert drain.call_count == 0, "nothing was left to be done"
+                await ana.send(b"now")
+                if then == "sends":
+                    await ana.send(b"more")
+                elif then == "sends a list":
+                    await ana.send_many([b"more"])
+                elif then == "sends to one":
+                    await ana.send(b"more", to=ben.me)
+                elif then == "advertises":
+                    ana._node.advertise()
+                else:
+                    await ana.leave()
+                await asyncio.sleep(0)
+                assert drain.call_count >= 1
+            if then.startswith("sends"):
+                heard = [message.data async for message in _first(ben, 4)]
+                assert heard == [b"warms up", b"now", b"now", b"more"]
+            if then != "leaves":
+                count = 4 if then in ("sends", "sends a list") else 3
+                assert [message.data async for message in _first(ana, count)] == [b"warms up", b"now", b"now", b"more"][:count]
+
+    world.run(story())
+
+
+async def _first(group: Any, count: int) -> Any:
+    async for message in group:
+        yield message
+        count -= 1
+        if not count:
+            return
+
+
 def test_a_node_that_goes_while_its_timer_rings_does_nothing_more() -> None:
     """A node that was closed would speak once more, with a core that nobody looks after."""
 

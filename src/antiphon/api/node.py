@@ -77,7 +77,8 @@ class Node:
         """Groups that are looked for, to be joined."""
         self._discovered: Feed[GroupInfo] = Feed()
         self._refused_by_group: dict[GroupId, GuestRefused] = {}
-        self._turn_asked = False
+        self._turn_asked = self._turn_due = False
+        """Whether the turn will end soon, and whether anything is left to be done then."""
         self.crowded = False
         """Whether enough has been accepted for a frame: who sends on without a pause now lets the others in."""
         self._crowd = 0
@@ -344,11 +345,17 @@ class Node:
         at_once = not self._turn_asked
         sent = core.submit(driver.now(), group, payload, reply_to, after, at_once)
         if at_once:
-            self._turn_asked = True
+            self._turn_asked, settled = True, False
             try:
                 self._send_out(core.hurried())
+                settled = not self._turn_due and core.settled()
             finally:
+                self._turn_due = not settled
                 driver.call_soon(self._turn)
+            if settled:
+                self._tell_all(core.told())
+        else:
+            self._turn_due = True
         self._crowd += _MESSAGE_BYTES + len(payload)
         if self._crowd >= self._crowded_at:
             self.crowded = True
@@ -360,8 +367,7 @@ class Node:
         count = core.submit_many(self._driver.now(), group, payloads)
         self._crowd += count * (_MESSAGE_BYTES + len(payloads[0]))
         self.crowded = self._crowd >= self._crowded_at
-        if not self._turn_asked:
-            self._ask_turn()
+        self._ask_turn()
         return core.memberships[group].sent - count + 1, count
 
     def submit_to(self, group: GroupId, to: MemberId, payload: bytes) -> int:
@@ -432,17 +438,24 @@ class Node:
                 self._end_turn(now)  # nothing else has come that could share it, so nobody need wait
             else:
                 self._ask_turn()
+        else:
+            self._turn_due = True
 
     def _ask_turn(self) -> None:
+        self._turn_due = True
         if not self._turn_asked:
             self._turn_asked = True
             self._driver.call_soon(self._turn)
 
     def _turn(self) -> None:
-        self._end_turn(self._driver.now())
+        if self._turn_due:
+            self._end_turn(self._driver.now())
+        else:  # the one message that left at once has been told, too
+            self._turn_asked = self.crowded = False
+            self._crowd = 0
 
     def _end_turn(self, now: float) -> None:
-        self._turn_asked = self.crowded = False
+        self._turn_asked = self._turn_due = self.crowded = False
         self._crowd = 0
         core = self._core
         assert core is not None, "a turn is of a node that was started"

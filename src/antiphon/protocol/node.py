@@ -80,6 +80,8 @@ class NodeCore:
         self.drops: Counter[str] = Counter()
         self._touched: dict[GroupId, Membership] = {}
         """Those that had an input in this turn."""
+        self._hurrying: Membership | None = None
+        """Where a message was submitted at once, as the first thing that happened in this turn."""
         self._agenda = Agenda(self.memberships)
         self._timers = Timers()
         self._sends: list[tuple[Addresses, bytes, GroupId | None]] = []
@@ -203,6 +205,7 @@ class NodeCore:
         member = self.memberships.get(group)
         if member is None:
             member = self._member(group)  # raises
+        self._hurrying = member if at_once and not self._touched else None
         self._touched[group] = member
         accepted = member.submit(now, payload, reply_to, after, None, at_once)
         if at_once and member.port.sends:
@@ -213,6 +216,18 @@ class NodeCore:
         """Takes what is to be sent so far."""
         sends, self._sends = self._sends, []
         return sends
+
+    def settled(self) -> bool:
+        """Asked when what was submitted at once is on its way, and before anything else happens. True: all that was left to be done is to
+        tell what is in `told`, and the turn need not end for it."""
+        member = self._hurrying
+        delivery = None if member is None else member.delivered_at_once()
+        if member is None or delivery is None:
+            return False
+        self._hurrying = None
+        self._touched.clear()
+        self._events.append((member.group, delivery))
+        return True
 
     def submit_many(self, now: float, group: GroupId, payloads: Sequence[bytes]) -> int:
         """Accepts as many as there is credit for and says how many: they are those up to `last_sent`."""
@@ -367,7 +382,7 @@ class NodeCore:
 
     def drain(self, now: float) -> NodeEffects:
         """Ends the turn and returns its effects."""
-        self._now = now
+        self._now, self._hurrying = now, None
         for group, member in self._touched.items():
             member.end_turn(now)
             port = member.port

@@ -38,7 +38,7 @@ from antiphon.protocol.membership.seeker import ABSENT_LIMIT, Seeker
 from antiphon.protocol.membership.slowness import Slowness
 from antiphon.protocol.outbox import Destination
 from antiphon.protocol.routes import Routes
-from antiphon.protocol.stage import OnAccept
+from antiphon.protocol.stage import Context, OnAccept
 from antiphon.protocol.sync.history import History
 from antiphon.protocol.timers import NEVER, earlier
 
@@ -169,6 +169,13 @@ class Membership:
             self._take_sends(endpoint.context.outbox.sends)
         return accepted
 
+    def delivered_at_once(self) -> Delivery | None:
+        """After something was submitted at once: its delivery here, if that is all that is left to be done about it."""
+        endpoint = self.endpoint
+        if endpoint is None or not endpoint.multicast.is_calm():
+            return None
+        return self._lone_delivery(endpoint.context)
+
     def submit_many(self, now: float, payloads: Sequence[bytes]) -> int:
         self.port.now = now
         if self.endpoint is None or self.short is not None or self.departed:
@@ -207,19 +214,25 @@ class Membership:
                 return None
             calm = endpoint.handlers[kind](frame, wire, member)
             self.detector.heard[member] = now
-            # Nothing has to be sent or recorded, no timer was set, nothing here waits for what is delivered.
-            if calm and self.noted <= context.timers.quiet_until and self.transcript is None and not self.private.busy and not self._local:
-                events = context.outbox.events
-                event = events[0] if len(events) == 1 else None
-                if type(event) is tuple and event[0].guests is None and self.past.follow(event):
-                    events.clear()
-                    return event
+            if calm:
+                return self._lone_delivery(context)
         elif kind is c.Install:
             self.agreement.receive_install(frame, wire, source)
         else:
             self.dispatch.receive(frame, source)
         if self._local:
             self._take_own()
+        return None
+
+    def _lone_delivery(self, context: Context) -> Delivery | None:
+        """What the endpoint, which is calm, has delivered, if nothing else is to be done here at the end of the turn."""
+        # Nothing has to be recorded, no timer was set, nothing here waits for what is delivered.
+        if self.noted <= context.timers.quiet_until and self.transcript is None and not self.private.busy and not self._local:
+            events = context.outbox.events
+            event = events[0] if len(events) == 1 else None
+            if type(event) is tuple and event[0].guests is None and self.past.follow(event):
+                events.clear()
+                return event
         return None
 
     def _take_own(self) -> None:
@@ -263,6 +276,7 @@ class Membership:
                 break
         if self.private.busy:
             self.private.review()
+        self.past.review()
 
     def record_turn(self, now: float) -> None:
         """Tells the transcript, where there is one, what the application is about to be told."""

@@ -100,6 +100,10 @@ class Multicast(ABC):
             self.put_on_its_way(self.me, part)
         self.accept(batch, first, last)
 
+    def is_calm(self) -> bool:
+        """Whether nothing is left to be done at the end of the turn, after a batch was cast and its frames were taken."""
+        return False
+
     def put_on_its_way(self, origin: MemberId, wire: bytes) -> None:
         """Sends a frame of `origin`'s to whoever gets it from here."""
         targets = None if self._to_all else self.targets(origin)

@@ -70,6 +70,10 @@ class Reliable(Multicast):
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
+    def is_calm(self) -> bool:
+        stability = self.stability
+        return self._calm and stability.soon and not stability.due and not self.sends
+
     def keep(self, stream: Stream, first: int, last: int, wires: Sequence[bytes]) -> None:
         stream.keep(first, last, wires)
         self.stability.news = True
@@ -129,7 +133,7 @@ class Reliable(Multicast):
             if self.forwards and not self.frozen:
                 self.forward(stream, wire, source)
             self.accept(batch, first, last)
-            return self._calm and stability.soon and not stability.due and not self.sends
+            return self._calm and stability.soon and not stability.due and not self.sends  # as `is_calm` says
         fresh = self._take(stream, first, last, (wire,), source)
         if fresh:
             self.adopt(batch.sent_at)

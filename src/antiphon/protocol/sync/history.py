@@ -32,7 +32,9 @@ SENDER_LIMIT = 65_536
 _MANY = 16
 """A batch of more messages is kept as its frame."""
 _FRESH = 16
-"""Deliveries that are entered together, at most. One that is more than this part of an eighth of what may be kept is entered at once."""
+"""Deliveries that are entered together. One that is more than this part of an eighth of what may be kept is entered at once."""
+_LATER = 512
+"""The same for single small messages, at most: who waits for one should not wait until others before it are entered."""
 
 
 class History:
@@ -55,8 +57,8 @@ class History:
         """Delivered, and not yet in the archive, with their bytes: kept beyond the bounds, so they must be few."""
         self._few_messages, self._few_bytes = settings.history_messages // 8 // _FRESH, settings.history_bytes // 8 // _FRESH
         """What a delivery has at most that may be entered later: fewer messages than that, and no more bytes."""
-        if not self._few_messages:
-            self._few_bytes = -1  # where so little is kept, nothing is put off
+        self._later, self._later_bytes = min(settings.history_messages // 8, _LATER), settings.history_bytes // 8 // _LATER
+        """How many single messages may be entered later, and how long each may be."""
         self._came_in = 0
         """The view in which this member was told that something lies before its time; 0: it wants the whole past."""
         self._live_by_sender: dict[MemberId, Ranges] = {}
@@ -107,12 +109,17 @@ class History:
         highs[0] = high
         fresh = self._fresh
         # The way of single small messages that come one by one, written out; of all others see `_keep`.
-        if low == high and len(fresh) < _FRESH - 1 and (size := len(batch.payloads[low - batch.first])) <= self._few_bytes:
+        if low == high and len(fresh) < self._later and (size := len(batch.payloads[low - batch.first])) <= self._later_bytes:
             fresh.append(piece)
             self._fresh_sizes.append(size)
         else:
             self._keep(piece)
         return True
+
+    def review(self) -> None:
+        """Enters what was delivered, if there is enough of it. To be called when nobody waits for a message."""
+        if len(self._fresh) >= _FRESH:
+            self._settle()
 
     def recover(
         self, epoch: int, batch: Batch | Stub, low: int, high: int, outcome: int = OPEN, position: int = 0
