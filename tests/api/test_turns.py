@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import Any
 from unittest import mock
 
 import pytest
 
 from antiphon import Node
+from antiphon.errors import InvalidOption
 from antiphon.model import codec
 from antiphon.model.frames import Batch, Record
 from antiphon.sim.world import World
@@ -82,6 +84,23 @@ def test_what_is_sent_without_a_pause_fills_batches(world: World, gathered: Any,
             assert heard == words
             batches = [frame for frame in frames if type(frame) is Batch]
             assert [len(batch.payloads) for batch in batches] == [1, 999]
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("many", [list, tuple, iter, deque, dict.fromkeys, lambda words: (word for word in words)])
+def test_many_are_sent_whatever_they_come_in(world: World, gathered: Any, many: Any) -> None:
+    """What is no list would be sent and then raise an error, and whoever tries again would send it twice."""
+
+    async def story() -> None:
+        async with gathered(world, ("ana", "ben"), order="fifo") as (ana, ben):
+            words = [b"one", b"two", b"three"]
+            assert [message.seqno for message in await ana.send_many(many(words))] == [1, 2, 3]
+            assert [message.data async for message in _first(ben, 3)] == words
+            assert list(await ana.send_many(many([]))) == []
+            with pytest.raises(InvalidOption, match="payloads are bytes"):
+                await ana.send_many(many([b"fine", "not so"]))
+            assert (await ana.send(b"four")).seqno == 4
 
     world.run(story())
 

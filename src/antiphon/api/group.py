@@ -148,7 +148,11 @@ class Group:
         of them may have been accepted."""
         if self._departed is not None:
             raise self._gone()
-        payloads: Sequence[bytes] = data if self._codec is None else [self._codec.encode(one) for one in data]
+        payloads: Sequence[bytes]
+        if self._codec is not None:
+            payloads = [self._codec.encode(one) for one in data]
+        else:
+            payloads = data if type(data) is list or type(data) is tuple else [*data]
         ids = MessageIds(self.me)
 
         def submit() -> None:

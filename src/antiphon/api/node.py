@@ -365,9 +365,9 @@ class Node:
         """The number of the first message, and how many were accepted."""
         core = self._inside(group)
         count = core.submit_many(self._driver.now(), group, payloads)
+        self._ask_turn()
         self._crowd += count * (_MESSAGE_BYTES + len(payloads[0]))
         self.crowded = self._crowd >= self._crowded_at
-        self._ask_turn()
         return core.memberships[group].sent - count + 1, count
 
     def submit_to(self, group: GroupId, to: MemberId, payload: bytes) -> int:

@@ -36,8 +36,6 @@ Seqno = Annotated[int, Meta(ge=1, le=SEQNO_LIMIT)]
 # What an ordering may attach to a batch or put into a record: numbers, or bytes of its own making.
 Stamp: TypeAlias = list[int] | bytes | None
 
-_SMALL_BYTES = 256
-
 BATCH_LIMIT = 65_536
 """The most messages a received batch may hold."""
 PARTS_LIMIT = 1 << 18
@@ -171,12 +169,6 @@ class Nack(Struct, array_like=True, tag=5, frozen=True, gc=False):
 
 DataFrame: TypeAlias = Batch | Fragment | Record | Digest | Nack
 Sequenced: TypeAlias = Batch | Fragment | Record
-
-def bytes_in(payloads: Sequence[bytes]) -> int:
-    """How long they are together."""
-    # Small payloads are copied in half the time that it takes to ask each for its length.
-    return len(b"".join(payloads)) if payloads and len(payloads[0]) <= _SMALL_BYTES else sum(map(len, payloads))
-
 
 KINDS: dict[int, str] = {1: "data", 2: "fragment", 3: "record", 4: "digest", 5: "nack"}
 """The word for each tag, as metrics, rules and scenarios spell it."""

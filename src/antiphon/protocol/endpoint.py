@@ -28,7 +28,7 @@ from operator import countOf
 from antiphon.errors import BadFrame, InvalidOption, TooLarge, UnknownParent, WouldBlock
 from antiphon.model.codec import decode
 from antiphon.model.events import Event, Installed, Why, Writable
-from antiphon.model.frames import NAMES_LIMIT, SEQNO_LIMIT, Batch, bytes_in
+from antiphon.model.frames import NAMES_LIMIT, SEQNO_LIMIT, Batch
 from antiphon.model.ids import ID_LIMIT, GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.recording import Transcript, Waits
@@ -148,7 +148,7 @@ class Endpoint:
         accepted, draft, count = 0, self._draft, len(payloads)
         if countOf(map(type, payloads), bytes) == count <= self.credit and self.multicast.held is None:
             # The way of nearly every call: all of them go into the open batch, so where each of them ends is of no interest.
-            size = bytes_in(payloads)
+            size = sum(map(len, payloads))
             if size <= self._message_bytes and draft.takes(payloads, size, self.ordering.stamp_bytes()):
                 self._last += count
                 if self.transcript is not None and count:

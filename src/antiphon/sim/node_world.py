@@ -272,6 +272,7 @@ class NodeWorld(Ground[Machine]):
         events.insert(written if first else len(events), Sent(self.now, message, names, reply_to is not None, hash_of(payload)))
         if first:
             self._cast(machine, core.hurried())
+            core.settled()  # what is to be told is told at the end of the turn all the same: nothing else happens before
         return message
 
     def send_to(self, name: str, to: str, data: bytes, group: str = "g") -> int:

