@@ -4,8 +4,8 @@ A driver calls, always with its clock's `now`, what the application wants (`crea
 address, and `tick` when `deadline` has passed; then `drain`, which ends the turn and returns what must happen outside: frames with
 where they go (None: to every node, by broadcast or to the seeds) and the group they are of, then events with the group they belong to.
 What is submitted `at_once` leaves before everything else: `hurried` returns its frames. Where nothing but a delivery comes of what is
-received, as of nearly every message to an idle member, `receive` says so: a driver whose turn has just begun takes it from `told`, and
-need not end the turn at all.
+received, as of nearly every message to an idle member, `receive` says so, and of what was submitted at once `settled`: a driver whose
+turn has just begun takes it from `told`, and need not end the turn at all.
 An application that does not take what is delivered in a group is `pause`d there, until it `resume`s.
 
 A driver that guards some groups with a key of their own names their realm in `realm_by_name`: it seals what is of such a group for that
