@@ -90,11 +90,11 @@ def test_what_makes_no_sense_for_a_kind_is_refused(capsys: pytest.CaptureFixture
 def test_an_interrupted_swarm_goes_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Hours of a campaign would be run again, or counted twice."""
     file = str(tmp_path / "campaign.jsonl")
-    assert main([*RUN, "--seeds", "0:2", "--resume", file]) == OK
+    assert main([*RUN, "--seeds", "0:2", "--faults", "loss,crash", "--resume", file]) == OK
     capsys.readouterr()
-    assert main([*RUN, "--seeds", "0:4", "--resume", file]) == OK
+    assert main([*RUN, "--seeds", "0:4", "--faults", "loss,crash", "--resume", file]) == OK
     resumed = json.loads(capsys.readouterr().out)
-    assert main([*RUN, "--seeds", "0:4"]) == OK
+    assert main([*RUN, "--seeds", "0:4", "--faults", "loss,crash"]) == OK
     fresh = json.loads(capsys.readouterr().out)
     assert (resumed.pop("resumed"), fresh.pop("resumed")) == (2, 0)
     assert resumed == fresh
@@ -104,7 +104,7 @@ def test_two_processes_find_what_one_finds(capsys: pytest.CaptureFixture[str]) -
     """The verdict of a campaign would depend on the machine that ran it."""
     told = []
     for jobs in ("1", "2"):
-        assert main(["sim", "swarm", "--seeds", "0:8", "--json", "--jobs", jobs]) == OK
+        assert main(["sim", "swarm", "--seeds", "0:8", "--faults", "loss,crash", "--json", "--jobs", jobs]) == OK
         told.append(capsys.readouterr().out)
     assert told[0] == told[1]
 
@@ -132,7 +132,8 @@ def test_an_order_of_ones_own_runs_in_every_process(capsys: pytest.CaptureFixtur
     """Who writes an ordering could try it on one processor only, or not at all from the command line."""
     told = []
     for jobs in ("1", "2"):
-        command = ["sim", "swarm", "--load", str(EXAMPLE), "--order", "lamport", "--seeds", "0:6", "--jobs", jobs, "--json"]
+        command = ["sim", "swarm", "--load", str(EXAMPLE), "--order", "lamport", "--seeds", "0:6", "--faults", "loss,crash"]
+        command += ["--jobs", jobs, "--json"]
         assert main(command) == OK
         told.append(json.loads(capsys.readouterr().out))
     assert told[0] == told[1]

@@ -108,6 +108,6 @@ def test_a_broken_membership_is_caught(broken: Break, seen: str, case: dict[str,
 
 def test_nodes_that_send_frames_on_for_ever_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     """One seed in which frames beget frames would take all memory and time, and nobody would learn which seed it was."""
-    monkeypatch.setattr("antiphon.sim.swarm.play._BoundedWorld.frames_limit", 300)
+    monkeypatch.setattr("antiphon.sim.swarm.play.SwarmWorld.frames_limit", 300)
     outcome = run_seed(Case(seed=3, kind="nodes", faults=()))
     assert "more than 300 frames" in outcome.error

@@ -7,7 +7,7 @@ import msgspec
 from antiphon.sim.swarm import NODE_FAULTS, Case, NodeWeather, default_cases, faults_of, replay_command, run_seed
 
 SEEDS = 2_000
-_VERBS = ("crash", "restart", "pause", "resume", "leave", "join", "slow", "fail", "strike", "cut", "mend", "unread", "read")
+_VERBS = ("crash", "restart", "pause", "resume", "leave", "join", "slow", "fail", "strike", "cut", "mend", "unread", "read", "create")
 
 
 def test_a_seed_is_a_run() -> None:
@@ -52,7 +52,10 @@ def test_the_seeds_reach_everything() -> None:
     acts = [act for weather in weathers for act in weather.acts]
     assert {act.verb for act in acts} == {*_VERBS}
     assert {act.wants.kind for act in acts if act.verb in ("join", "restart")} == {"all", "none", "last", "since", "state"}
-    assert any(weather.founding for weather in weathers)
+    founded = [weather for weather in weathers if weather.founding]
+    assert {weather.options.partitions for weather in founded} == {"continue", "majority"}
+    assert any(len(set(weather.starts)) == 1 for weather in founded)
+    assert any(len(set(weather.starts)) > 2 for weather in founded)
     assert {weather.options.slow for weather in weathers} == {"block", "evict"}
     assert any(weather.skews for weather in weathers)
 

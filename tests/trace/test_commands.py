@@ -71,7 +71,8 @@ def test_show_leaves_with_1_when_something_is_amiss(traces: Path) -> None:
 
 def test_a_swarm_is_recorded_one_file_per_seed(tmp_path: Path) -> None:
     """The runs of a campaign could not be audited, or only those of one process."""
-    flags = ["sim", "swarm", "--seeds", "0:4", "--jobs", "2", "--messages", "20", "--json", "--trace", str(tmp_path)]
+    flags = ["sim", "swarm", "--seeds", "0:4", "--faults", "loss,crash", "--jobs", "2", "--messages", "20"]
+    flags += ["--json", "--trace", str(tmp_path)]
     done = CliRunner().invoke(app, flags)
     assert done.exit_code == 0, done.output
     contents = read(tmp_path)

@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import ClassVar
 
 from antiphon.debugger.tap import Passage
@@ -34,6 +35,7 @@ from antiphon.model.view import View
 from antiphon.protocol.endpoint import Endpoint
 from antiphon.protocol.membership.membership import Membership
 from antiphon.protocol.node import Addresses, NodeCore
+from antiphon.protocol.stage import Ordering
 from antiphon.sim.application import OnEvent
 from antiphon.sim.convergence import converged
 from antiphon.sim.ground import Ground
@@ -260,10 +262,20 @@ class NodeWorld(Ground[Machine]):
     # -- the application -------------------------------------------------------------------------------------------------------
 
     def send(
-        self, name: str, payload: bytes, reply_to: MessageId | None = None, after: Sequence[MessageId] = (), group: str = "g"
+        self,
+        name: str,
+        payload: bytes,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        group: str = "g",
+        unchecked: bool = False,
     ) -> MessageId:
-        """Sends as the application of `name` would; raises what `NodeCore.submit` raises, and UsageError when it cannot act."""
+        """Sends as the application of `name` would; raises what `NodeCore.submit` raises, and UsageError when it cannot act.
+        `unchecked`: as a faulty node would, which does not ask its ordering whether the messages exist that this one names."""
         machine, membership = self._process(name), self.member(name, group)
+        if unchecked:
+            with _check_left_out(self.endpoint(name, group).ordering):
+                return self.send(name, payload, reply_to, after, group)
         first, core, events = not machine.in_turn, machine.acting(), machine.log_by_member[membership.me].events
         written = len(events)
         message = core.submit(machine.now(), membership.group, payload, reply_to, after, at_once=first)
@@ -413,3 +425,13 @@ class NodeWorld(Ground[Machine]):
 
     def _member_id(self, who: str, group: str) -> MemberId:
         return self.id_of(who, group) if who in self.names else MemberId(who)
+
+
+@contextmanager
+def _check_left_out(ordering: Ordering) -> Iterator[None]:
+    """Lets an ordering accept whatever a message names."""
+    ordering.check = lambda seqno, names: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del ordering.check

@@ -32,6 +32,7 @@ Where a membership makes the views, `check_group` asks the same promises of whol
 | primary     | there is one line of views                                                | where only a majority goes on   |
 | one_stream  | total order is one over all views                                         | … and delivery is safe          |
 | convergence | all who are there end in one view                                         | when settled                    |
+| orphans     | what answers a message that does not exist is delivered and marked        | semantic order, where repaired  |
 | private     | a message to one arrives once, in its place, or comes back                | always; completely when settled |
 """
 
@@ -44,7 +45,7 @@ from antiphon.model.control import Wants
 from antiphon.model.ids import MemberId
 from antiphon.model.options import GroupOptions
 from antiphon.sim.log import MemberLog
-from antiphon.sim.oracles.answers import minimality, parent_before_child
+from antiphon.sim.oracles.answers import minimality, orphans, parent_before_child
 from antiphon.sim.oracles.completeness import agreement, integrity, no_duplication, validity, virtual_synchrony
 from antiphon.sim.oracles.history import History, Violation
 from antiphon.sim.oracles.order import causal, fifo, one_stream, total
@@ -67,6 +68,7 @@ __all__ = [
     "minimality",
     "no_duplication",
     "one_stream",
+    "orphans",
     "parent_before_child",
     "primary",
     "private",
@@ -146,6 +148,8 @@ def check_group(
     if settled:
         found += convergence(history)
     found += private(history, settled=settled, after=repairs)
+    if options.order == "semantic" and repairs:
+        found += orphans(history)
     for name, oracle in ORACLES.items():
         if name in names and (settled or name not in _AT_THE_END):
             found += oracle(history, options.multicast, options.delivery)

@@ -35,6 +35,23 @@ def parent_before_child(logs: Logs, final: bool = True) -> list[Violation]:
     return found
 
 
+def orphans(logs: Logs) -> list[Violation]:
+    """A message that names one which nobody ever sent in the group is delivered with that one marked as lost, by every member that can
+    know: of a sender that was never a member all can, of the numbers of a member those that were in a view with it. What came by
+    synchronisation is not judged."""
+    history, found = history_of(logs), []
+    members = {life.member for life in history.lives}
+    for life in history.lives:
+        met = {member for event in life.viewed for member in event.view.members}
+        for event in life.delivered:
+            for parent in () if event.recovered else history.sent[event.id].names:
+                unknown = parent not in history.sent and (parent.sender not in members or parent.sender in met)
+                if unknown and parent not in event.lost:
+                    why = f"delivered {event.id} as if {parent}, which does not exist, had been delivered"
+                    found.append(Violation("orphans", life.member, (parent, event.id), why))
+    return found
+
+
 def minimality(logs: Logs) -> list[Violation]:
     """A message is delivered in the very moment when it and all messages it names are there, not later. What is delivered with a
     lost parent is not judged: it had to wait until the loss was certain; nor what came by synchronisation, which has its own order."""

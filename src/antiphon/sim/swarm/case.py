@@ -21,9 +21,14 @@ KINDS = ("views", "nodes")
 FAULTS = ("loss", "duplication", "reordering", "crash", "slow", "cut", "pause")
 """Frames are lost, doubled, or late; a member dies; a member takes long for every frame; nothing passes from one member to another
 for a while; a member stands still for a while. A new fault goes to the end, so that the mixes of old seeds keep what they had."""
-NODE_FAULTS = (*FAULTS, "skew", "restart", "partition", "flapping", "churn", "reader")
+EARLY_NODE_FAULTS = (*FAULTS, "skew", "restart", "partition", "flapping", "churn", "reader")
 """What else can happen to nodes: clocks go wrong; who crashed comes back as somebody new; the network falls into parts; a part of it comes
 and goes; nodes leave, and others come; an application does not take what is delivered to it."""
+NODE_FAULTS = (*EARLY_NODE_FAULTS, "founding", "reboot", "stuck", "parents", "jitter", "corruption", "unreachable")
+"""The rest: every node founds the group if it does not find it, at the same moment or one after another; a node is killed and restarted at
+its address within 10 s, also while it is cut off; a member of a group with `slow="evict"` stops reading; messages answer ids that do not
+exist in the group; frames arrive with jitter; altered frames arrive under the addresses of members for a while; nodes start while they are
+cut off, and nobody calls `advertise`."""
 MIX = "mix"
 """A random choice of the faults, another one for each seed."""
 
@@ -75,8 +80,13 @@ def faults_of(case: Case) -> tuple[str, ...]:
     chosen = set(case.faults) - {MIX}
     if MIX in case.faults:
         rng = draw(case, "faults")
-        chosen.update(fault for fault in possible_faults(case.kind) if rng.random() < (0.5 if fault in FAULTS else 0.4))
+        chosen.update(fault for fault in possible_faults(case.kind) if rng.random() < _share(fault))
     return tuple(fault for fault in possible_faults(case.kind) if fault in chosen)
+
+
+def _share(fault: str) -> float:
+    """The share of seeds whose mix has this fault."""
+    return 0.5 if fault in FAULTS else 0.4 if fault in EARLY_NODE_FAULTS else 0.25
 
 
 def run_name(case: Case) -> str:

@@ -4,19 +4,23 @@ A node whose group does not take its message now (a view is changing, the window
 again when it is told that it may, and after every change of the view. What a node has yet to say is forgotten when it crashes, or is
 somebody new. Every payload is another one, so that what arrives can be told from what was sent.
 
+A share of the messages may answer ids that do not exist in the group (`strange_parents`). A node's ordering may refuse such a message; then
+it is sent without them, or as a faulty node would send it, unchecked.
+
 Keeps the last messages each node delivered (`MEMORY`), and what was refused: at most the messages that were planned.
 """
 
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections import Counter, deque
 from functools import partial
 
-from antiphon.errors import WorldError
+from antiphon.errors import UnknownParent, WorldError
 from antiphon.model.events import Departed, Event, Installed
-from antiphon.model.ids import GroupId, MemberId, MessageId
+from antiphon.model.ids import GroupId, MemberId, MessageId, name_of
 from antiphon.sim.node_world import NodeWorld
+from antiphon.sim.swarm.strange_parents import StrangeParents
 
 MEMORY = 16
 """How many of the messages it delivered last a node may answer."""
@@ -24,10 +28,21 @@ GROUP = "g"
 
 
 class Chatter:
-    def __init__(self, world: NodeWorld, seed: int, *, messages: int, private: int, span_s: float, large: float = 0.0) -> None:
+    def __init__(
+        self,
+        world: NodeWorld,
+        seed: int,
+        *,
+        messages: int,
+        private: int,
+        span_s: float,
+        large: float = 0.0,
+        strange: StrangeParents | None = None,
+    ) -> None:
         """Plans `messages` to the group and `private` ones to single members within `span_s` from now; a share of `large` is larger than
-        a frame."""
-        self.world = world
+        a frame. `strange` lets some of them name messages that do not exist."""
+        self.world, self._strange = world, strange
+        self.sent_by_name: Counter[str] = Counter()
         self.sent = self.refused = 0
         self._rng = rng = random.Random(f"{seed}/chatter")
         self._large = large
@@ -60,6 +75,10 @@ class Chatter:
         self._heard_by_name[name].clear()
         self._waiting_by_name[name].clear()
 
+    def forget(self, name: str) -> None:
+        """The node does not say any more what it has not been able to say yet."""
+        self._waiting_by_name[name].clear()
+
     def stop(self) -> None:
         """Ends the reactions, so that the conversation can end."""
         self._reactions_left = 0
@@ -74,6 +93,8 @@ class Chatter:
             self.say(name)
 
     def _on_event(self, name: str, group: GroupId | None, event: Event) -> None:
+        if group is not None and name_of(group) != GROUP:
+            return
         if type(event) is Departed:
             self.begin_anew(name)
         elif type(event) is Installed:
@@ -93,12 +114,21 @@ class Chatter:
             names = tuple(rng.sample(heard, min(len(heard), rng.choice((1, 1, 1, 2))))) if heard and rng.random() < 0.4 else ()
             answers = names and rng.random() < 0.8
             try:
-                self.world.send(name, waiting[0], names[0] if answers else None, names[1:] if answers else names, group=GROUP)
+                if self._strange is None or not self._strange.send(name, waiting[0], names):
+                    self._send(name, waiting[0], names[0] if answers else None, names[1:] if answers else names)
             except WorldError:
                 self.refused += 1
                 return
             waiting.popleft()
             self.sent += 1
+            self.sent_by_name[name] += 1
+
+    def _send(self, name: str, payload: bytes, reply_to: MessageId | None, after: tuple[MessageId, ...]) -> None:
+        try:
+            self.world.send(name, payload, reply_to, after, group=GROUP)
+        except UnknownParent:
+            # Where frames are corrupted, what a node heard may not exist.
+            self.world.send(name, payload, group=GROUP)
 
     def _whisper(self, name: str, to: str) -> None:
         if not self._is_in(name) or self.world.paused(name):

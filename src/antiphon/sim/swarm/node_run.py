@@ -5,7 +5,8 @@ Then nothing is lost or cut any more, who was paused goes on, who is slow is qui
 in one stable view, have caught up with everything, and take new messages. That is liveness; what is left after `play.CALM_LIMIT_S` is a
 stall. A group in which only a majority goes on may have lost its majority for good, if somebody died or left: then all must have stopped.
 
-Safety is judged by the oracles over the whole run; and the canonical history of the members, which must be one and obey the order.
+Safety is judged by the oracles over the whole run; and the canonical history of the members, which must be one and obey the order. Where
+frames were corrupted, only recovery is judged: what an altered frame said may have been believed.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ def run_nodes(case: Case, weather: NodeWeather | None = None, trace: Keep | None
         trace(play.world)
     # A run that did not come to its end is judged only for what may be said at any moment.
     settled = not (stalled or error or play.stopped)
-    violations = check_group(play.world.logs_of(GROUP), play.weather.options, play.wants, settled=settled)
-    if settled:
-        violations += judge_histories(play)
+    violations = play.violations
+    if play.weather.corruption is None:
+        violations += check_group(play.world.logs_of(GROUP), play.weather.options, play.wants, settled=settled)
+        if settled:
+            violations += judge_histories(play)
     sent, refused = (play.chatter.sent, play.chatter.refused) if play.chatter is not None else (0, 0)
     return outcome_of(case, play.world, violations, sent=sent, refused=refused, stalled=stalled, error=error)
 

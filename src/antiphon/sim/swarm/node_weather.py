@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 from msgspec import Struct
 
 from antiphon.model.control import Wants
 from antiphon.model.options import GroupOptions, Settings
-from antiphon.sim.network import NetworkModel
+from antiphon.sim.network import NetworkModel, Uniform
 from antiphon.sim.swarm.case import Case, draw, faults_of, members_of
+from antiphon.sim.swarm.corruption import Corruption
 from antiphon.sim.swarm.weather import network_of
 
 SHORT_HISTORY = 12
@@ -29,7 +31,7 @@ class Act(Struct, frozen=True, kw_only=True):
     """Something that happens. `crash`, `restart`, `pause`, `resume`, `leave` and `join` befall the node `who`; `slow` lets it take
     `seconds` per frame; from `unread` to `read` its application does not take what is delivered; `fail` loses most of what it sends;
     `strike` crashes whoever coordinates the view of `who` then; `cut` lets nothing through `links` until `mend` does, however many cuts
-    there are."""
+    there are; `create` starts the node `who` and lets it create a group of its own."""
 
     at: float
     verb: str
@@ -43,8 +45,6 @@ class NodeWeather(Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
     late: tuple[str, ...]
     """Nodes that come in the middle of the run."""
-    founding: bool
-    """Whether all found the group at once and meet, or one creates it, all gather, and the faults begin only then."""
     messages: int
     private: int
     """Messages to one member alone."""
@@ -56,6 +56,26 @@ class NodeWeather(Struct, frozen=True, kw_only=True):
     acts: tuple[Act, ...]
     skews: tuple[tuple[float, float], ...] = ()
     """What each clock is ahead, and how fast it runs; empty when all are right."""
+    starts: tuple[float, ...] = ()
+    """When each of `names` starts and founds the group unless it finds it. Empty: the first creates it, all gather, and the faults begin
+    only then."""
+    isolated: tuple[str, ...] = ()
+    """Nodes that start while they are cut off from all others."""
+    advertises: bool = True
+    """Whether a node that cannot join yet calls `advertise`, as no application should have to."""
+    parents: float = 0.0
+    """The share of messages that answer an id which does not exist in the group."""
+    jitter_s: float = 0.0
+    """Arrival jitter below `nack_s` at which no repair request may be sent, tested before the faults begin; 0 for no test."""
+    evicts: bool = False
+    """Whether a member stops reading at the end, and must be evicted."""
+    talk_s: float = 0.0
+    """For how long the nodes talk; 0: for `span_s`."""
+    corruption: Corruption | None = None
+
+    @property
+    def founding(self) -> bool:
+        return bool(self.starts)
 
     @classmethod
     def of(cls, case: Case) -> NodeWeather:
@@ -67,10 +87,13 @@ class NodeWeather(Struct, frozen=True, kw_only=True):
         span_s = draw(case, "span").uniform(1.5, 5.0)
         frame_bytes = rng.choice((400, 1_400, 60_000))
         skew = draw(case, "skew")
-        return cls(
+        if case.partitions == "continue":
+            rng.random()  # `founding` was drawn here once: what follows in old seeds stays what it was
+        isolated = tuple(f"u{number}" for number in range(draw(case, "isolated").randint(1, 2))) if "unreachable" in faults else ()
+        acts = _acts(case, names, late, isolated, span_s)
+        weather = cls(
             names=names,
             late=late,
-            founding=case.partitions == "continue" and rng.random() < 0.3,
             messages=case.messages or draw(case, "messages").randint(20, 70),
             private=rng.choice((0, 5, 15)),
             span_s=span_s,
@@ -87,9 +110,55 @@ class NodeWeather(Struct, frozen=True, kw_only=True):
             ),
             settings=_settings(rng, frame_bytes, SHORT_HISTORY if draw(case, "history").random() < 0.15 else 65_536),
             network=network_of(rng, faults),
-            acts=_acts(case, names, late, span_s),
+            acts=acts,
             skews=tuple((skew.choice((0.0, 0.3, 600.0)), skew.uniform(0.8, 1.25)) for _ in (*names, *late)) if "skew" in faults else (),
+            isolated=isolated,
+            advertises="unreachable" not in faults,
+            talk_s=max(span_s, *(act.at for act in acts)) if faults & {"reboot", "unreachable"} else 0.0,
+            parents=draw(case, "parents").choice((0.05, 0.2, 0.5)) if "parents" in faults else 0.0,
         )
+        for fault, change in (("founding", _founding), ("stuck", _stuck), ("jitter", _jitter), ("corruption", _corruption)):
+            if fault in faults:
+                weather = msgspec.structs.replace(weather, **change(draw(case, fault), weather))
+        return weather
+
+
+def _founding(rng: random.Random, weather: NodeWeather) -> dict[str, object]:
+    """All at the same moment, or one after another, quickly or slowly, in any order."""
+    spread_s = rng.choice((0.0, 0.1, 0.5, 3.0))
+    starts = [rng.uniform(0.0, spread_s) for _ in weather.names]
+    return {"starts": tuple(0.0 if start == min(starts) else start for start in starts)}
+
+
+def _stuck(rng: random.Random, weather: NodeWeather) -> dict[str, object]:
+    options = msgspec.structs.replace(weather.options, slow="evict", slow_s=rng.choice((0.5, 2.0)), window=rng.choice((4, 16, 64)))
+    settings = msgspec.structs.replace(weather.settings, window_bytes=rng.choice((4_000, 32 << 20)))
+    return {"options": options, "settings": settings, "evicts": True}
+
+
+def _jitter(rng: random.Random, weather: NodeWeather) -> dict[str, object]:
+    """Frames take from nothing to a few times `nack_s`, at most 0.2 s, whatever they overtake. In the test before that it is less than
+    `nack_s` over the longest way through the group."""
+    nack_s = weather.settings.nack_s
+    hops = len(weather.names) if weather.options.multicast == "tree" else 1
+    latency = Uniform(0.0, min(nack_s * rng.choice((0.5, 2.0, 5.0)), 0.2))
+    network = msgspec.structs.replace(weather.network, latency=latency)
+    return {"network": network, "jitter_s": nack_s * rng.uniform(0.2, 0.9) / hops}
+
+
+def _corruption(rng: random.Random, weather: NodeWeather) -> dict[str, object]:
+    at = weather.span_s * rng.uniform(0.0, 0.7)
+    return {
+        "corruption": Corruption(
+            at=at,
+            until=at + rng.uniform(0.2, 2.0),
+            share=rng.choice((0.05, 0.3, 1.0)),
+            data_only=rng.random() < 0.5,
+            bits=rng.choice((0.0, 0.3, 1.0)),
+            replaces=rng.choice((0.0, 0.5)),
+            copies=rng.choice((1, 3, 10)),
+        )
+    }
 
 
 def _settings(rng: random.Random, frame_bytes: int, history_messages: int) -> Settings:
@@ -117,7 +186,7 @@ def _settings(rng: random.Random, frame_bytes: int, history_messages: int) -> Se
     )
 
 
-def _acts(case: Case, names: tuple[str, ...], late: tuple[str, ...], span_s: float) -> tuple[Act, ...]:
+def _acts(case: Case, names: tuple[str, ...], late: tuple[str, ...], isolated: tuple[str, ...], span_s: float) -> tuple[Act, ...]:
     """What happens, in the order of time. Each fault draws from a chance of its own."""
     faults = faults_of(case)
     acts: list[Act] = []
@@ -164,7 +233,47 @@ def _acts(case: Case, names: tuple[str, ...], late: tuple[str, ...], span_s: flo
         acts += _partitions(draw(case, "partition"), (*names, *late), span_s)
     if "flapping" in faults:
         acts += _flapping(draw(case, "flapping"), (*names, *late), span_s)
+    if "reboot" in faults:
+        acts += _reboots(draw(case, "reboot"), names, (*names, *late, *isolated), span_s)
+    if "stuck" in faults:
+        rng = draw(case, "stuck-act")
+        acts.append(Act(at=span_s * rng.uniform(0.0, 0.7), verb="unread", who=rng.choice(names)))
+    if isolated:
+        acts += _isolated_starts(draw(case, "unreachable"), isolated, (*names, *late, *isolated), span_s)
     return tuple(sorted(acts, key=lambda act: act.at))
+
+
+def _reboots(rng: random.Random, names: tuple[str, ...], everybody: tuple[str, ...], span_s: float) -> list[Act]:
+    """Nodes, at most a minority, are killed and restarted at their address within 10 s; half of them are cut off from before they die until
+    some time after they are back."""
+    acts: list[Act] = []
+    mortals = names[: max(1, (len(names) - 1) // 2)]
+    for name in rng.sample(mortals, rng.randint(1, min(2, len(mortals)))):
+        at = span_s * rng.uniform(0.1, 1.0)
+        back = at + rng.choice((0.0, rng.uniform(0.0, 1.0), rng.uniform(0.0, 10.0)))
+        acts.append(Act(at=at, verb="crash", who=name))
+        acts.append(Act(at=back, verb="restart", who=name, wants=_wants(rng, span_s)))
+        if rng.random() < 0.5:
+            acts.append(Act(at=max(0.0, at - rng.choice((0.0, 0.5))), verb="cut", links=_around(name, everybody)))
+            acts.append(Act(at=back + rng.choice((0.3, 1.0, 3.0)), verb="mend", links=_around(name, everybody)))
+    return acts
+
+
+def _isolated_starts(rng: random.Random, isolated: tuple[str, ...], everybody: tuple[str, ...], span_s: float) -> list[Act]:
+    """Each starts cut off from all others and wants to join, or creates a group of its own first."""
+    acts: list[Act] = []
+    for name in isolated:
+        at = span_s * rng.uniform(0.0, 1.0)
+        acts.append(Act(at=at, verb="cut", links=_around(name, everybody)))
+        if rng.random() < 0.4:
+            acts.append(Act(at=at, verb="create", who=name))
+        acts.append(Act(at=at + rng.choice((0.0, 0.5)), verb="join", who=name, wants=_wants(rng, span_s)))
+        acts.append(Act(at=at + rng.choice((0.6, 2.0, 10.0)), verb="mend", links=_around(name, everybody)))
+    return acts
+
+
+def _around(name: str, everybody: tuple[str, ...]) -> Links:
+    return tuple(link for other in everybody if other != name for link in ((name, other), (other, name)))
 
 
 def _wants(rng: random.Random, span_s: float) -> Wants:

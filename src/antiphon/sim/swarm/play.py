@@ -2,6 +2,9 @@
 
 A node that is put out of the group, or cannot come in, tries again, as a user's program would. Cuts add up: a link that two acts have
 cut carries nothing until both have mended it. Whoever a `strike` hit in a node's stead restarts in its stead.
+
+In the weather that tests discovery (`unreachable`) nobody calls `advertise`: what a node has not heard of when the world has been calm for
+long, it will never hear of.
 """
 
 from __future__ import annotations
@@ -11,22 +14,29 @@ from functools import partial
 
 import msgspec
 
+from antiphon.debugger.tap import Passage
 from antiphon.errors import WorldError
+from antiphon.model import codec
 from antiphon.model.control import Wants
 from antiphon.model.events import Departed, Event
+from antiphon.model.frames import Nack
 from antiphon.model.ids import GroupId, MemberId, name_of
-from antiphon.sim.network import LinkModel
+from antiphon.sim.network import LinkModel, NetworkModel, Uniform
 from antiphon.sim.node_world import NodeWorld
 from antiphon.sim.oracles import Violation, private
 from antiphon.sim.oracles.history import History
 from antiphon.sim.swarm.bounded import Bounded
 from antiphon.sim.swarm.case import Case, run_name
 from antiphon.sim.swarm.chatter import GROUP, Chatter
+from antiphon.sim.swarm.corruption import Corrupter
 from antiphon.sim.swarm.node_weather import Act, NodeWeather
+from antiphon.sim.swarm.strange_parents import StrangeParents
+from antiphon.sim.swarm.trial import judge_eviction, judge_requests, wait_for_recovery
 
 CALM_LIMIT_S = 120.0
 """Virtual seconds of quiet after which those who have not found together never will."""
 GATHER_LIMIT_S = 60.0
+_CALM_JITTER_S = 0.05
 _FAILING_LOSS = 0.7
 _REJOIN_S = 0.3
 """After how long a node that was put out, or could not come in, tries again."""
@@ -37,10 +47,17 @@ class Play:
 
     def __init__(self, case: Case, weather: NodeWeather, trace: bool = False) -> None:
         self.case, self.weather = case, weather
-        calm = msgspec.structs.replace(weather.network, loss=0.0, duplicate=0.0, reorder=0.0, links={})
+        calm = _calmed(weather.network)
         name = run_name(case) if trace else False
-        self.world = world = _BoundedWorld(case.seed, weather.names, weather.settings, calm, late=weather.late, trace=name)
+        first = tuple(name for name, start in zip(weather.names, weather.starts, strict=False) if not start) or weather.names
+        late = (*(name for name in weather.names if name not in first), *weather.late, *weather.isolated)
+        self.world = world = SwarmWorld(case.seed, first, weather.settings, calm, late=late, trace=name)
         self.chatter: Chatter | None = None
+        self.strange: StrangeParents | None = None
+        if weather.corruption is not None:
+            world.corrupter = Corrupter(weather.corruption, case.seed)
+        self.violations: list[Violation] = []
+        """What was found broken on the way."""
         self.wants: dict[MemberId, Wants] = {}
         self.stopped = False
         """Whether no majority is left, and nobody goes on."""
@@ -60,34 +77,57 @@ class Play:
         world, weather = self.world, self.weather
         if stalled := self._open():
             return stalled
+        if weather.jitter_s and not weather.founding:
+            self.violations += judge_requests(self, GROUP, weather.jitter_s)
         for name, (offset_s, rate) in zip((*weather.names, *weather.late), weather.skews, strict=False):
             if world.started(name):
                 world.skew(name, offset_s, rate)
         world.network = weather.network
+        if weather.parents:
+            existing = weather.options.order == "semantic"
+            self.strange = StrangeParents(world, GROUP, self.case.seed, weather.parents, existing=existing)
         self.chatter = Chatter(
-            world, self.case.seed, messages=weather.messages, private=weather.private, span_s=weather.span_s, large=weather.large
+            world,
+            self.case.seed,
+            messages=weather.messages,
+            private=weather.private,
+            span_s=weather.talk_s or weather.span_s,
+            large=weather.large,
+            strange=self.strange,
         )
         start = world.now
         for act in weather.acts:
             world.at(start + act.at, partial(self._perform, act))
-        end = max([weather.span_s, *(act.at for act in weather.acts)])
+        if weather.corruption is not None:
+            world.at(start + weather.corruption.at, partial(self._corrupt, True))
+            world.at(start + weather.corruption.until, partial(self._corrupt, False))
+        end = max([weather.span_s, *(act.at for act in weather.acts), *weather.starts])
+        end = max(end, weather.talk_s, weather.corruption.until if weather.corruption is not None else 0.0)
         world.run_until(start + end)
         self._calm()
+        if weather.corruption is not None:
+            self._corrupt(False)
+            return self._recover()
         if stalled := self._find_together():
+            self._judge_discovery()
             return stalled
         if self.stopped:
             return ""
         for name in world.names:
             self.chatter.say(name, 2)
-        return self._find_together()
+        stalled = self._find_together()
+        if weather.evicts and not stalled and not self.stopped:
+            self.violations += judge_eviction(self, GROUP)
+            stalled = self._find_together()
+        return stalled
 
     # -- the beginning, and the acts -------------------------------------------------------------------------------------------
 
     def _open(self) -> str:
         world, weather = self.world, self.weather
         if weather.founding:
-            for name in weather.names:
-                world.at(0.0, partial(self._join, name, Wants()))
+            for name, start in zip(weather.names, weather.starts, strict=True):
+                world.at(start, partial(self._begin, name))
             return ""
         first, *others = weather.names
         self._group = world.create(first, GROUP, weather.options)
@@ -96,6 +136,17 @@ class Play:
             self._join(name, Wants())
         gathered = world.wait_for(lambda: world.converged(self._group), GATHER_LIMIT_S)
         return "" if gathered else f"never gathered: {self._describe()}"
+
+    def _begin(self, who: str, wants: Wants | None = None) -> None:
+        """Starts a node if it has not started, and lets it join."""
+        if not self.world.started(who):
+            self.world.start(who)
+        self._leaving.discard(who)
+        self._join(who, wants or Wants())
+
+    def _corrupt(self, active: bool) -> None:
+        if self.world.corrupter is not None:
+            self.world.corrupter.active = active
 
     def _perform(self, act: Act) -> None:
         world, who = self.world, act.who
@@ -108,10 +159,10 @@ class Play:
         elif act.verb == "restart":
             self._restart(self._victim_of.get(who, who), act.wants)
         elif act.verb == "join":
-            if not world.started(who):
-                world.start(who)
-            self._leaving.discard(who)
-            self._join(who, act.wants)
+            self._begin(who, act.wants)
+        elif act.verb == "create":
+            world.start(who)
+            world.create(who, f"of-{who}")
         elif world.started(who) and world.alive(who):
             self._befall(act)
 
@@ -157,7 +208,7 @@ class Play:
             self.chatter.begin_anew(who)
 
     def _restart(self, who: str, wants: Wants) -> None:
-        if not self.world.alive(who):
+        if self.world.started(who) and not self.world.alive(who):
             self.world.restart(who)
             self._leaving.discard(who)
             self._join(who, wants)
@@ -173,23 +224,30 @@ class Play:
             return
         try:
             if self.weather.founding:
-                world.join(who, GROUP, wants, create=self.weather.options)
+                self._found(who, wants)
             else:
                 world.join(who, self._group, wants)
         except WorldError:
-            world.advertise(who)
+            if self.weather.advertises:
+                world.advertise(who)
             world.at(world.now + _REJOIN_S, partial(self._join, who, wants))
             return
         self.wants[world.id_of(who, GROUP)] = wants
 
+    def _found(self, who: str, wants: Wants) -> None:
+        """Joins the group and founds it if nobody has it: the one place where the founders of a run are named."""
+        self.world.join(who, GROUP, wants, create=self.weather.options)
+
     def _on_event(self, who: str, group: GroupId | None, event: Event) -> None:
+        if group is not None and name_of(group) != GROUP:
+            return
         if type(event) is Departed and who not in self._leaving:
             self._losses += 1
             self.world.at(self.world.now + _REJOIN_S, partial(self._come_back, who))
 
     def _come_back(self, who: str) -> None:
         """Asks anew which groups there are, and tries again."""
-        if self.world.alive(who) and not self.world.paused(who):
+        if self.weather.advertises and self.world.alive(who) and not self.world.paused(who):
             self.world.advertise(who)
         self.world.at(self.world.now + _REJOIN_S, partial(self._join, who, self._wants_by_name.get(who, Wants())))
 
@@ -219,15 +277,63 @@ class Play:
                 return self._describe()
             step_s = min(step_s * 1.3, 2.0)
 
+    def _recover(self) -> str:
+        """Waits until the group has recovered from corrupted frames; says what is wrong if it does not."""
+        if wait_for_recovery(self, GROUP, CALM_LIMIT_S):
+            return ""
+        why = f"the group has not recovered {CALM_LIMIT_S:g} s after the last corrupted frame"
+        self.violations.append(Violation("recovery", MemberId("group"), (), why))
+        return self._describe()
+
+    def _judge_discovery(self) -> None:
+        for name, group in self._unheard():
+            why = f"has not heard of {group} {CALM_LIMIT_S:g} s after the network was calm"
+            self.violations.append(Violation("discovery", MemberId(name), (), why))
+
+    def _unheard(self) -> list[tuple[str, str]]:
+        """Which nodes do not know which groups, where nobody calls `advertise`."""
+        if self.weather.advertises:
+            return []
+        known = {name: {info.id for info in self.world.known(name)} for name in self._living()}
+        groups = {group for name in known for group, member in self.world.node(name).memberships.items() if member.view is not None}
+        return [(name, group) for name, infos in known.items() for group in sorted(groups - infos)]
+
+    def _living(self) -> list[str]:
+        return [name for name in self.world.names if self.world.started(name) and self.world.alive(name)]
+
+    def in_one_view(self) -> bool:
+        """Whether all nodes that live and have not left are in one stable view of just them."""
+        world = self.world
+        names = [name for name in self._living() if name not in self._leaving or world.is_member(name, GROUP)]
+        if not names or not all(world.is_member(name, GROUP) for name in names):
+            return False
+        members = [world.member(name, GROUP) for name in names]
+        view = members[0].view
+        if view is None or {member.me for member in members} != set(view.members):
+            return False
+        return all(member.view == view and member.stable for member in members)
+
+    def is_stopped(self) -> bool:
+        """Whether a majority is lost for good, because nodes died or left, and all who are left know; or whether the group was never
+        founded, because founders died."""
+        members = [self.world.member(name, GROUP) for name in self._living() if self.world.is_member(name, GROUP)]
+        if self._losses and members and all(not member.quorum or member.view is None for member in members):
+            founders_died = self._needs_founders() and not set(self.weather.names) <= set(self._living())
+            self.stopped = founders_died or any(member.view is not None for member in members)
+        return self.stopped
+
+    def _needs_founders(self) -> bool:
+        return self.weather.founding and self.weather.options.partitions == "majority"
+
     def _is_together(self) -> bool:
         world = self.world
-        names = [name for name in world.names if world.started(name) and world.alive(name)]
-        if any(not world.is_member(name, GROUP) for name in names if name not in self._leaving):
+        if any(not world.is_member(name, GROUP) for name in self._living() if name not in self._leaving):
             return False
-        members = [world.member(name, GROUP) for name in names if world.is_member(name, GROUP)]
+        members = [world.member(name, GROUP) for name in self._living() if world.is_member(name, GROUP)]
         if self._losses and members and all(not member.quorum or member.view is None for member in members):
-            self.stopped = any(member.view is not None for member in members)
-            return self.stopped
+            return self.is_stopped()
+        if self._unheard():
+            return False
         if (self.chatter is not None and self.chatter.waiting) or not world.settle(0.0, GROUP):
             return False
         return not self._on_its_way()
@@ -251,6 +357,8 @@ class Play:
             words += [] if member.settled else ["not settled"]
             words += ["catching up"] if member.synchronising else []
             words += [] if member.quorum else ["no majority"]
+            if member.endpoint is not None and member.endpoint.ordering.held:
+                words.append(f"holds {member.endpoint.ordering.held} messages back")
             told.append(f"{name} in {' '.join(words)}")
         waiting = self.chatter.waiting if self.chatter is not None else {}
         told += [f"{name} has {count} messages that are refused" for name, count in waiting.items()]
@@ -258,5 +366,28 @@ class Play:
         return "; ".join(told)
 
 
-class _BoundedWorld(Bounded, NodeWorld):
+class SwarmWorld(Bounded, NodeWorld):
+    """The world of a run: bounded, with corrupted frames, and with the repair requests counted."""
+
     frames_limit = 400_000
+    corrupter: Corrupter | None = None
+    requests = 0
+    """Repair requests that arrived; those that only ask how far a member is are not among them."""
+
+    def _arrive(self, passage: Passage) -> None:
+        if self.corrupter is not None and self.corrupter.active:
+            for wire in self.corrupter.pass_on(passage.kind, passage.wire):
+                super()._arrive(Passage(passage.source, passage.destination, passage.kind, wire))
+            return
+        if passage.kind == "nack":
+            frame = codec.decode(passage.wire)
+            self.requests += isinstance(frame, Nack) and bool(frame.wants or frame.parts)
+        super()._arrive(passage)
+
+
+def _calmed(network: NetworkModel) -> NetworkModel:
+    """The network without its faults, and with no more jitter than a heartbeat bears."""
+    latency = network.latency
+    if isinstance(latency, Uniform) and latency.low == 0.0:
+        latency = Uniform(0.0, min(latency.high, _CALM_JITTER_S))
+    return msgspec.structs.replace(network, latency=latency, loss=0.0, duplicate=0.0, reorder=0.0, links={})
