@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from antiphon import Node
 from antiphon.api import Group
+from antiphon.errors import JoinFailed
 from antiphon.model.ids import name_of
 from antiphon.store import Store, StoreSettings
 from antiphon.store.jetstream import JetStreamBackend, LocalServers
@@ -110,5 +113,29 @@ def test_a_server_that_is_away_and_back(own_server: LocalServers, tmp_path: Path
             assert [data for data in heard if data != b"waits"] == [b"in the", b"outbox"]
             assert await read(here, 4) == [b"before", *heard]
             await until(lambda: people(here) == people(there) == ["ana", "ben"])
+
+    run(story())
+
+
+def test_a_node_name_has_one_member(url: str) -> None:
+    """On a server a restarted node would stand beside its dead self, or two live nodes of one name would both be admitted."""
+
+    async def story() -> None:
+        async with (
+            Node("ben", transport="memory", store=url) as ben,
+            Node("ana", transport="memory", store=url) as old,
+            Node("ana", transport="memory", store=url) as new,
+            Node("ana", transport="memory", store=url) as third,
+        ):
+            here = await ben.create("root", on="store", silence_s=600.0)
+            dead = await old.join("root", on="store")
+            await until(lambda: people(here) == ["ben", "ana"])
+            with pytest.raises(JoinFailed, match=f"held by the live member {dead.me}"):
+                await new.join("root", on="store")
+            dead.abandon("as kill -9 does")
+            outcomes = await asyncio.gather(*(node.join("root", on="store") for node in (new, third)), return_exceptions=True)
+            assert sorted(isinstance(outcome, JoinFailed) for outcome in outcomes) == [False, True]
+            alive = next(outcome for outcome in outcomes if isinstance(outcome, Group))
+            await until(lambda: here.view.members == (here.me, alive.me))
 
     run(story())
