@@ -50,6 +50,7 @@ async def enter(
         settle_s=settings.settle_s,
         history_messages=settings.history_messages,
         history_bytes=settings.history_bytes,
+        lost_s=store.settings.lost_s,
     )
     name = name_of(group)
     id = None if name == group else GroupId(group)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from antiphon import Node
+from antiphon import Node, StoreLost, StoreRestored
 from antiphon.api import Group
-from antiphon.errors import JoinFailed
+from antiphon.errors import JoinFailed, StoreUnreachable
 from antiphon.model.ids import name_of
 from antiphon.store import Store, StoreSettings
 from antiphon.store.jetstream import JetStreamBackend, LocalServers
@@ -137,5 +137,36 @@ def test_a_node_name_has_one_member(url: str) -> None:
             assert sorted(isinstance(outcome, JoinFailed) for outcome in outcomes) == [False, True]
             alive = next(outcome for outcome in outcomes if isinstance(outcome, Group))
             await until(lambda: here.view.members == (here.me, alive.me))
+
+    run(story())
+
+
+def test_a_server_that_is_killed_is_told_to_groups_and_subscriptions(own_server: LocalServers) -> None:
+    """Members would show a stale view, and subscribers wait, without knowing that the server is down."""
+    quick = StoreSettings(timeout_s=60.0, lost_s=0.5)
+
+    async def story() -> None:
+        async with (
+            Store(JetStreamBackend(f"{own_server.url}&timeout_s=1"), name="ana", settings=quick) as store,
+            Node("ana", transport="memory", store=store) as ana,
+        ):
+            group = await ana.create("root", on="store", silence_s=3.0)
+            events = (event async for event in group.events() if isinstance(event, StoreLost | StoreRestored))
+            await store.topic("t").publish(b"1")
+            subscription = await store.topic("t").subscribe(id="s")
+            outages = subscription.events()
+            assert (await subscription.read(30)).data == b"1"
+            await asyncio.to_thread(own_server.kill, 0)
+            assert isinstance(await anext(events), StoreLost)
+            assert isinstance(await anext(outages), StoreLost)
+            assert (group.view_is_stale, subscription.reachable) == (True, False)
+            with pytest.raises(StoreUnreachable):
+                await group.send(b"lost?", timeout=1.0)
+            await asyncio.to_thread(own_server.start, 0)
+            assert isinstance(await anext(events), StoreRestored)
+            assert isinstance(await anext(outages), StoreRestored)
+            assert (group.view_is_stale, subscription.reachable) == (False, True)
+            await group.send(b"after")
+            assert (await read(group, 1))[0] in (b"lost?", b"after")
 
     run(story())

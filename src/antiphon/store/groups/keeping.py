@@ -17,9 +17,10 @@ from __future__ import annotations
 import asyncio
 import random
 
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, StoreUnreachable
 from antiphon.model.events import Departed, Stabilised
 from antiphon.model.ids import GroupId, MemberId, name_of
+from antiphon.store.contact import StoreContact
 from antiphon.store.contract import Backend
 from antiphon.store.groups import record as rules
 from antiphon.store.groups.following import PAUSE_S, Follower, Tell
@@ -42,6 +43,7 @@ class Keeper:
         presence: Presence,
         placer: Placer,
         follower: Follower,
+        contact: StoreContact,
         *,
         me: MemberId,
         group: GroupId,
@@ -50,6 +52,7 @@ class Keeper:
         rng: random.Random,
     ) -> None:
         self._backend, self._register, self._presence, self._placer, self._follower = backend, register, presence, placer, follower
+        self._contact = contact
         self._me, self._group, self._silence_s, self._tell, self._rng = me, group, silence_s, tell, rng
         self._stable_epoch = 0
         self._missing_since: float | None = None
@@ -86,8 +89,12 @@ class Keeper:
                     await self.part(record)
                 else:
                     entry = await self._look(name, entry, record) or await self._next(name, entry, due - clock())
-            except AntiphonError:  # also a full disk, say: whoever stopped beating because of it would be out for good
+                self._contact.answered("keeper")
+            except AntiphonError as error:  # also a full disk, say: whoever stopped beating because of it would be out for good
                 self.unreachable += 1
+                if isinstance(error, StoreUnreachable):
+                    self._contact.failed("keeper", error)
+                    due = clock()  # the first that succeeds is a beat: only a store that takes writes is there again
                 entry = None
                 await asyncio.sleep(self._rng.uniform(0.5, 1.0) * PAUSE_S)
 

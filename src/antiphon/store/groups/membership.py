@@ -16,6 +16,7 @@ from antiphon.errors import Conflict, JoinFailed, StoreFull, StoreUnreachable
 from antiphon.model.control import Wants
 from antiphon.model.events import Delivery, Departed, Installed, Recovered
 from antiphon.model.ids import GroupId, MemberId, name_of, new_group_id, new_member_id
+from antiphon.store.contact import LOST_S, StoreContact
 from antiphon.store.contract import Backend
 from antiphon.store.groups import record as rules
 from antiphon.store.groups.following import PAUSE_S, Follower, Tell
@@ -47,8 +48,10 @@ class StoreMembership:
         settle_s: float = 2.0,
         history_messages: int = 65_536,
         history_bytes: int = 64 << 20,
+        lost_s: float = LOST_S,
     ) -> None:
-        """`settle_s` is how long a change waits for the record to be stable; what is told is kept for `history` up to the bounds."""
+        """`settle_s` is how long a change waits for the record to be stable; what is told is kept for `history` up to the bounds. The store
+        may fail to answer for `lost_s` before that is told."""
         self.me: MemberId = new_member_id(node, rng)
         self.group = GroupId("")
         self._backend, self._rng, self._settle_s = backend, rng, settle_s
@@ -67,6 +70,9 @@ class StoreMembership:
         self._record: GroupRecord | None = None
         self._follower: Follower | None = None
         self._keeper: Keeper | None = None
+        self._lost_s = lost_s
+        self.contact: StoreContact | None = None
+        """Whether the store answers; None before this member begins."""
         self._tell: Tell = _nobody
         self._leaving = False
         self._settle_until: float | None = None
@@ -117,7 +123,8 @@ class StoreMembership:
             if record is not None and self.me in record.members:
                 await self._placer.place(record)
                 await self._presence.discard(self.replaced)
-                self._follower = Follower(self._backend, self.topic, group, self._hear)
+                self.contact = StoreContact(f"group {name}", self._backend.url, self._lost_s, self._hear)
+                self._follower = Follower(self._backend, self.topic, group, self._hear, self.contact)
                 await self._follower.begin(record.view, wants or Wants(), self._last_by_group[group])
                 self._record = record
                 return
@@ -127,12 +134,13 @@ class StoreMembership:
 
     def begin(self, tell: Tell) -> None:
         """From now on tells what happens, beginning with the view in which this member came in."""
-        record, follower = self._record, self._follower
+        record, follower, contact = self._record, self._follower, self.contact
         assert record is not None, "a member enters before it begins"
         assert follower is not None, "and then reads the topic"
+        assert contact is not None, "which says whether the store answers"
         self._tell = tell
         keeper = self._keeper = Keeper(
-            self._backend, self._register, self._presence, self._placer, follower,
+            self._backend, self._register, self._presence, self._placer, follower, contact,
             me=self.me, group=self.group, silence_s=record.silence_s, tell=self._hear, rng=self._rng,
         )  # fmt: skip
         tell(Installed(record.view, None, record.sides))
@@ -294,6 +302,8 @@ class StoreMembership:
     def stop(self) -> None:
         """Ends without a word to anybody."""
         self._leaving = True
+        if self.contact is not None:
+            self.contact.close()
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()
@@ -306,6 +316,7 @@ class StoreMembership:
             "history_bytes": self._history_bytes,
             "record_conflicts": self._register.conflicts,
             "store_unreachable": (0 if follower is None else follower.retries) + (0 if keeper is None else keeper.unreachable),
+            "store_losses": 0 if self.contact is None else self.contact.losses,
             "views_placed_for_others": 0 if keeper is None else keeper.helped,
             "members_put_out": 0 if keeper is None else keeper.put_out,
             "merges": 0 if keeper is None else keeper.merges,
