@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from antiphon.api.message import Letter, Message, MessageBatch
     from antiphon.api.streams import ViewChange
     from antiphon.errors import AntiphonError, JoinFailed, NoQuorum, NotInGroup, PeerError, TimedOut, UsageError, WorldError, WouldBlock
-    from antiphon.model.events import Why
+    from antiphon.model.events import StoreLost, StoreRestored, Why
     from antiphon.model.ids import MessageId
     from antiphon.model.options import GroupOptions, Settings
     from antiphon.model.payload import BadPayload
@@ -47,6 +47,8 @@ __all__ = [
     "PreSharedKey",
     "Settings",
     "Store",
+    "StoreLost",
+    "StoreRestored",
     "Subscription",
     "TimedOut",
     "Topic",
@@ -78,7 +80,7 @@ _NAMES_BY_MODULE = {
         "WorldError",
         "WouldBlock",
     ),
-    "antiphon.model.events": ("Why",),
+    "antiphon.model.events": ("StoreLost", "StoreRestored", "Why"),
     "antiphon.model.ids": ("MessageId",),
     "antiphon.model.options": ("GroupOptions", "Settings"),
     "antiphon.model.payload": ("BadPayload",),

@@ -15,9 +15,10 @@ import pytest
 import antiphon
 import antiphon.sync
 from antiphon.api import Group, Message, MessageBatch, ViewChange
-from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, StoreUnreachable, TimedOut, TooLarge, UsageError
+from antiphon.errors import Fenced, InvalidOption, JoinFailed, NotInGroup, StoreUnreachable, TimedOut, TooLarge, UsageError
 from antiphon.model.ids import MessageId, name_of
 from antiphon.model.options import Settings
+from antiphon.store.groups.register import Register
 from antiphon.store.memory import MemoryBackend
 from antiphon.store.settings import StoreSettings
 from antiphon.store.store import Store
@@ -243,9 +244,7 @@ def test_what_a_group_on_a_store_cannot_do_is_said(field: Any) -> None:
         group = await ana.create("root", on="store", order="total")
         for history in ("state", ("since", 3.0)):
             with pytest.raises(InvalidOption, match="history"):
-                await ana.join("root", on="store", history=history)
-        with pytest.raises(JoinFailed, match="already"):
-            await ana.create("root", on="store")
+                await ana.join("another", on="store", history=history)
         with pytest.raises(UsageError, match="on a store"):
             await group.send(b"hello", to=group.me)
         with pytest.raises(UsageError, match="on a store"):
@@ -294,19 +293,72 @@ def test_a_store_out_of_reach_and_an_outbox(field: Any) -> None:
     field(story)
 
 
-def test_nodes_of_one_name_are_two_members(field: Any) -> None:
-    """Whoever came first would not be able to say a word any more, because somebody else is called like it."""
+def test_a_node_joins_a_group_once(field: Any) -> None:
+    """A node would be twice in its own view, and read everything twice."""
+
+    async def story(place: Field) -> None:
+        ana = await place.node("ana")
+        outcomes = await asyncio.gather(*(ana.join("root", on="store", create=True) for _ in range(3)), return_exceptions=True)
+        groups = [outcome for outcome in outcomes if isinstance(outcome, Group)]
+        assert [str(outcome) for outcome in outcomes if not isinstance(outcome, Group)] == [
+            "this node is joining root already: wait until that call returns"
+        ] * 2
+        for again in (ana.join("root", on="store"), ana.join(groups[0].id, on="store"), ana.create("root", on="store")):
+            with pytest.raises(UsageError, match="this node is in root already: leave it first"):
+                await again
+        assert people(groups[0]) == ["ana"]
+        await groups[0].leave()
+        assert people(await ana.create("root", on="store")) == ["ana"]
+
+    field(story)
+
+
+def test_a_second_live_node_of_one_name_is_refused(field: Any) -> None:
+    """Of two programs that were configured alike the second would be in the group beside the first, or take its place."""
 
     async def story(place: Field) -> None:
         first, second = await place.node("ana"), await place.node("ana")
-        here = await first.create("root", on="store")
+        here = await first.create("root", on="store", silence_s=20.0)
         await here.send(b"one")
-        there = await second.join("root", on="store")
+        with pytest.raises(JoinFailed, match=f"held by the live member {here.me}, until it leaves or has been silent for 20 s"):
+            await second.join("root", on="store")
+        with pytest.raises(JoinFailed, match="already: join it"):
+            await second.create("root", on="store")
         await here.send(b"two")
-        await there.send(b"three")
-        await here.send(b"four")
-        assert await take(here, 4) == await take(there, 4) == [b"one", b"two", b"three", b"four"]
-        assert len({here.me, there.me}) == 2
+        assert await take(here, 2) == [b"one", b"two"]
+        assert people(here) == ["ana"]
+        await here.leave()
+        assert people(await second.create("root", on="store")) == ["ana"]
+
+    field(story)
+
+
+def test_a_node_that_was_replaced_cannot_send_any_more(field: Any) -> None:
+    """A process that was suspended for a while would go on as a member, in whose place another is by now."""
+
+    async def story(place: Field) -> None:
+        ben = await place.node("ben")
+        witness = await ben.create("root", on="store", silence_s=600.0)
+        here = await (await place.node("ana")).join("root", on="store")
+        cut = place.way_by_name["ana"]
+        register = Register(ben.store.backend)
+        async with asyncio.timeout(60):
+            while (record := (await register.get("root")).record) is None or len(record.readers) < 2:
+                await asyncio.sleep(0.01)
+        cut.cut = True
+        with pytest.raises(JoinFailed, match="has not answered yet: allow a longer time-out"):
+            await (await place.node("ana")).join("root", on="store", timeout=0.5)
+        there = await (await place.node("ana")).join("root", on="store")
+        await until(lambda: people(witness) == ["ben", "ana"])
+        assert here.me not in witness.view.members
+        cut.cut = False
+        with pytest.raises((Fenced, NotInGroup)):
+            await here.send(b"from the past")
+        await until(lambda: here.departed)
+        with pytest.raises(NotInGroup, match=f"replaced by {there.me}"):
+            await here.send(b"from the past")
+        await there.send(b"now")
+        assert await take(witness, 1) == [b"now"]
 
     field(story)
 

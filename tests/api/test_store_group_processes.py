@@ -146,6 +146,46 @@ def test_members_killed_in_the_middle(troop: Troop, seed: int) -> None:
     asyncio.run(asyncio.wait_for(story(), 4 * WAIT_S))
 
 
+def test_a_process_that_is_killed_and_restarted_replaces_itself(troop: Troop) -> None:
+    """The view would have the dead process beside the new one for `silence_s`; or a second live process would take the first one's name."""
+
+    async def story() -> None:
+        views: list[list[str]] = []
+        async with antiphon.Node("witness", transport="memory", store=troop.url) as node:
+            group = await node.create("root", on="store", silence_s=3_600.0)
+
+            async def grown(count: int) -> None:
+                async with asyncio.timeout(WAIT_S):
+                    while len(views) < count or not facts(troop.journal_by_name["ana"], "ack"):
+                        await asyncio.sleep(0.01)
+
+            async def witness() -> None:
+                async for event in group.events():
+                    if isinstance(event, ViewChange):
+                        views.append([name_of(member) for member in event.view.members])
+
+            watching = asyncio.create_task(witness())
+            troop.start("ana")
+            await grown(2)
+            for restart in range(3):
+                troop.kill("ana")
+                troop.start("ana")
+                await grown(3 + restart)
+            alive, journal = troop.alive["ana"], troop.journal_by_name["ana"]
+            troop.start("ana")
+            _, errors = await asyncio.to_thread(troop.alive["ana"].communicate, None, WAIT_S)
+            assert f"is held by the live member {group.view.members[1]}" in errors.decode()
+            said = len(facts(journal, "ack"))
+            async with asyncio.timeout(WAIT_S):
+                while len(facts(journal, "ack")) < said + 10:
+                    await asyncio.sleep(0.01)
+            assert alive.poll() is None
+            assert views == [["witness"], *[["witness", "ana"]] * 4], "each restart is one change"
+            watching.cancel()
+
+    asyncio.run(asyncio.wait_for(story(), 4 * WAIT_S))
+
+
 def test_the_check_sees_what_must_not_happen() -> None:
     """A check that accepts everything would prove nothing."""
     reference = ["view 1 a", "said x", "view 2 a b", "said y", "said z"]

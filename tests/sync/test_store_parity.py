@@ -260,3 +260,32 @@ def test_values_may_come_from_what_waits(tmp_path: Path) -> None:
             reader.done_one(copy.at(number).seq for number in (1, 2, 3))  # type: ignore[union-attr]
             assert reader.position == 3
         assert copy.erase(copy.at(number).seq for number in (1, 2)) == 2  # type: ignore[union-attr]
+
+
+def test_a_subscription_tells_threads_that_the_store_is_lost(tmp_path: Path) -> None:
+    """Programs with threads would take a store that is away for a topic in which nothing happens."""
+    url = f"sqlite:{tmp_path / 'field.db'}"
+    with antiphon.sync.open_store(url, name="p", settings=StoreSettings(lost_s=0.05, watch_s=0.05)) as store:
+        topic = store.topic("t")
+        topic.publish(b"1")
+        subscription = topic.subscribe(id="s")
+        assert subscription.read(WAIT_S).data == b"1"
+        events = subscription.events()
+        assert subscription.reachable
+        subscription._subscription._prefetch._watch = _unreachable
+        lost = events.receive(WAIT_S)
+        assert isinstance(lost, antiphon.StoreLost)
+        assert (lost.why, subscription.reachable) == ("cut", False)
+        subscription._subscription._prefetch._watch = _reachable
+        assert isinstance(events.receive(WAIT_S), antiphon.StoreRestored)
+        assert subscription.reachable
+        subscription.close()
+        assert list(events) == []
+
+
+async def _unreachable() -> None:
+    raise StoreUnreachable("sqlite:", "cut")
+
+
+async def _reachable() -> None:
+    return None

@@ -32,6 +32,8 @@ from antiphon.model.events import (
     Stabilised,
     StateArrived,
     StateWanted,
+    StoreLost,
+    StoreRestored,
     Synchronised,
     Undelivered,
     Why,
@@ -47,8 +49,10 @@ if TYPE_CHECKING:
     from antiphon.api.node import Node
 
 State: TypeAlias = Callable[[], bytes]
-GroupEvent: TypeAlias = MessageBatch | ViewChange | Gap | Undelivered | NoMajority | Synchronised | Stabilised
-_PLAIN = frozenset((Gap, Undelivered, NoMajority, Synchronised, Stabilised))
+GroupEvent: TypeAlias = (
+    MessageBatch | ViewChange | Gap | Undelivered | NoMajority | Synchronised | Stabilised | StoreLost | StoreRestored
+)  # fmt: skip
+_PLAIN = frozenset((Gap, Undelivered, NoMajority, Synchronised, Stabilised, StoreLost, StoreRestored))
 _ANSWER_S = 5.0
 
 T = TypeVar("T")
@@ -102,6 +106,11 @@ class Group:
         if self._view is None:
             raise self._gone()
         return self._view
+
+    @property
+    def view_is_stale(self) -> bool:
+        """Whether `view` may be out of date because this member has lost the store that decides it. Always False on a network."""
+        return False
 
     def views(self) -> Stream[ViewChange]:
         """The changes of the view from now on, each listener its own stream. To see them between the messages, read `events`."""
@@ -269,7 +278,8 @@ class Group:
         return Reading(self._inbox, self._take_batch)
 
     def events(self) -> Reading[GroupEvent]:
-        """Everything that happens, in the order that the group promises: messages, view changes, gaps, letters that did not arrive."""
+        """Everything that happens, in the order that the group promises: messages, view changes, gaps, letters that did not arrive. On a
+        store also `StoreLost` and `StoreRestored`, when they happen."""
         return Reading(self._inbox, self._take_event)
 
     def _take_message(self, entry: Any) -> Message | Letter | None:
@@ -374,7 +384,8 @@ class Group:
         return 0 if self._departed is None else self._departed.unsaid
 
     def __repr__(self) -> str:
-        return f"<group {self.name} at {name_of(self.me)}: {self._departed.reason if self._departed else self._view or 'joining'}>"
+        stale = " (stale: the store does not answer)" if self.view_is_stale and not self._departed else ""
+        return f"<group {self.name} at {name_of(self.me)}: {self._departed.reason if self._departed else self._view or 'joining'}{stale}>"
 
     # -- what the node asks and tells ---------------------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -75,6 +75,8 @@ class Node:
         self._groups: dict[GroupId, Group] = {}
         self._entry_by_asked: dict[str, Entry] = {}
         """Groups that are looked for, to be joined."""
+        self._names_entering: set[str] = set()
+        """Names of groups on the store that are being joined."""
         self._discovered: Feed[GroupInfo] = Feed()
         self._refused_by_group: dict[GroupId, GuestRefused] = {}
         self._turn_asked = self._turn_due = False
@@ -175,7 +177,8 @@ class Node:
         a member that does not beat is put out, and `retention_s`, how long its messages are kept."""
         core, codec = self._awake(), codec_for(type)
         if _on_store(on):
-            return await store_entry.enter(self, name, codec, state, how="create", wants=Wants(), options=options, timeout=None)
+            with self._entering(name):
+                return await store_entry.enter(self, name, codec, state, how="create", wants=Wants(), options=options, timeout=None)
         group = core.create(self.now(), name, _options(options), description)
         return await self._enter(group, codec, state, None)
 
@@ -202,9 +205,10 @@ class Node:
                 raise InvalidOption(option, value, "a group that exists has its options: leave it out, or create")
         wants = _wants(history)
         if _on_store(on):
-            return await store_entry.enter(
-                self, group, codec, state, how="either" if create else "join", wants=wants, options=options, timeout=timeout
-            )
+            with self._entering(group):
+                return await store_entry.enter(
+                    self, group, codec, state, how="either" if create else "join", wants=wants, options=options, timeout=timeout
+                )
         contacts = tuple(Address(address) for address in at)
         asks = Wants(kind="none") if self._is_archived(group) and wants.kind != "state" else wants
         entered = core.join(self.now(), group, wants=asks, contacts=contacts, create=_options(options) if create else None)
@@ -233,6 +237,20 @@ class Node:
         finally:
             self._entry_by_asked.pop(asked, None)
         return group
+
+    @contextmanager
+    def _entering(self, group: str) -> Iterator[None]:
+        """Refuse to enter a group on the store in which this node is, or which it is joining."""
+        name = name_of(group)
+        if name in self._names_entering:
+            raise UsageError(f"this node is joining {name} already: wait until that call returns")
+        if any(isinstance(known, StoreGroup) and known.name == name for known in self._groups.values()):
+            raise UsageError(f"this node is in {name} already: leave it first")
+        self._names_entering.add(name)
+        try:
+            yield
+        finally:
+            self._names_entering.discard(name)
 
     def _is_archived(self, group: str) -> bool:
         """Whether it is known that the past of a group is in the store, so that its members need not be asked for it."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from antiphon.api.group import State
 from antiphon.api.store_group import StoreGroup
 from antiphon.errors import Conflict, InvalidOption, JoinFailed, StoreUnreachable
 from antiphon.model.control import Wants
-from antiphon.model.ids import GroupId, name_of
+from antiphon.model.ids import GroupId, MemberId, name_of
 from antiphon.model.payload import PayloadCodec
 from antiphon.store.groups.membership import How, StoreMembership
 from antiphon.store.groups.record import SILENCE_S
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from antiphon.api.node import Node
 
 _OPTIONS = ("silence_s", "retention_s")
+_CLAIM_SHARE = 0.9
+"""The share of a join's time in which the holder of the node's name may answer; the rest is for the error that says so."""
 
 
 async def enter(
@@ -47,21 +50,33 @@ async def enter(
         settle_s=settings.settle_s,
         history_messages=settings.history_messages,
         history_bytes=settings.history_bytes,
+        lost_s=store.settings.lost_s,
     )
     name = name_of(group)
     id = None if name == group else GroupId(group)
     topic_options = TopicOptions(shared=True, retention_s=chosen.get("retention_s", TopicOptions().retention_s))
 
+    patience = settings.join_s if timeout is None else timeout
+    begun = asyncio.get_running_loop().time()
+
     async def come_in() -> None:
         await member.enter(
-            name, how=how, id=id, wants=wants, options=topic_options, silence_s=chosen.get("silence_s", SILENCE_S)
+            name,
+            how=how,
+            id=id,
+            wants=wants,
+            options=topic_options,
+            silence_s=chosen.get("silence_s", SILENCE_S),
+            until=begun + _CLAIM_SHARE * patience,
         )
 
     try:
-        await store.reach.insist(come_in, settings.join_s if timeout is None else timeout)
+        await store.reach.insist(come_in, patience)
         topic = store.topic(member.topic)
-        # Under the node's name, two nodes of one name would fence each other.
-        store.publisher(member.topic, f"{member.me} says")
+        # Each incarnation of a node publishes under a name of its own: the one that it replaces is fenced, and no other.
+        for old in member.replaced:
+            await store.reach.insist(partial(backend.register, member.topic, _publisher_of(old)))
+        store.publisher(member.topic, _publisher_of(member.me))
         await topic.register()
     except BaseException as error:
         # It may be in the record all the same. If it cannot leave now, the others put it out when it does not beat.
@@ -73,6 +88,10 @@ async def enter(
     node.remember(entered)
     member.begin(entered.take)
     return entered
+
+
+def _publisher_of(member: MemberId) -> str:
+    return f"{member} says"
 
 
 def _background(work: Coroutine[Any, Any, None], name: str) -> None:

@@ -3,7 +3,12 @@
 Everything that can be read of a `Group` is read here too, in one total order that is the same at all members, messages and views alike; it
 is the order of the group's topic, and it is kept there. `send` returns when the store has the message on its disk, or, while the store does
 not answer, this node's outbox has it; without an outbox it raises StoreUnreachable after its time, and then the message may have been sent
-or not. Nobody waits for a slow reader: it reads on from the store when it can.
+or not. Sends that wait are bounded by `queue_values` and `queue_bytes` of the store's settings; above that a send waits for room, within
+its time. Nobody waits for a slow reader: it reads on from the store when it can.
+
+While the store does not answer the member keeps its last view, marked by `view_is_stale`; `events` has `StoreLost` and `StoreRestored`. A
+message is attributed to the newest view known to its sender that has the sender in it (`message.view`), also when it is read after a view
+without the sender.
 
 `history()` is what this member still has in memory; `archived()` reads all that is in the store. What a network is needed for is refused:
 messages to one member, questions, and a state from another member.
@@ -16,17 +21,18 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from antiphon.api.group import Group
+from antiphon.api.group import Group, GroupEvent
 from antiphon.api.inbox import Inbox
 from antiphon.api.message import Message, MessageIds, messages
 from antiphon.errors import TimedOut, TooLarge, UsageError
 from antiphon.model.control import GroupInfo
-from antiphon.model.events import Delivery, Departed, Why
+from antiphon.model.events import Delivery, Departed, Installed, StoreLost, StoreRestored, Why
 from antiphon.model.frames import BATCH_LIMIT, Batch
 from antiphon.model.ids import Address, MemberId, MessageId
 from antiphon.model.options import GroupOptions
 from antiphon.model.payload import PayloadCodec
 from antiphon.store.acknowledgement import Queued
+from antiphon.store.contact import ContactEvent
 from antiphon.store.groups import values
 from antiphon.store.groups.membership import StoreMembership
 from antiphon.store.topic import Topic
@@ -36,6 +42,8 @@ if TYPE_CHECKING:
     from antiphon.store.store import Store
 
 _CHUNK = 1_024
+_CONTACT_EVENTS = 64
+"""Events about the store that may wait to be read."""
 
 
 class StoreGroup(Group):
@@ -53,11 +61,21 @@ class StoreGroup(Group):
         self._idle = asyncio.Event()
         self._idle.set()
         self._leaving: asyncio.Task[None] | None = None
+        self._own_view = 0
+        """The newest view that has this member in it: messages are sent in that one."""
+        self._lost_told = False
+        self._contact_unread = 0
+        """Whether the newest event about the store that readers get is a loss; how many of these are not read."""
 
     def _attach(self, node: Node) -> None:
         self.me = self._member.me
         self.options = GroupOptions(order="total")
         self._membership: Any = self._member
+
+    @property
+    def view_is_stale(self) -> bool:
+        """Whether `view` may be out of date because the store does not answer."""
+        return self._departed is None and self._member.contact is not None and self._member.contact.lost is not None
 
     def info(self) -> GroupInfo:
         """What the node tells of it: its members have no addresses."""
@@ -84,7 +102,7 @@ class StoreGroup(Group):
         number = self._sent
         parents = None if reply_to is None else [reply_to]
         follows = {number: list(after)} if after else None
-        batch = Batch.compose(self.id, self.me, self.view.id, number, (payload,), parents, None, self._node.now(), follows)
+        batch = Batch.compose(self.id, self.me, self._own_view, number, (payload,), parents, None, self._node.now(), follows)
         await self._publish([batch], timeout)
         return MessageId(self.me, number)
 
@@ -98,7 +116,7 @@ class StoreGroup(Group):
         ids = MessageIds(self.me)
         if payloads:
             first, self._sent = self._sent + 1, self._sent + len(payloads)
-            now, view, step = self._node.now(), self.view.id, self._batch_messages
+            now, view, step = self._node.now(), self._own_view, self._batch_messages
             whole = [
                 Batch(self.id, self.me, view, first + at, tuple(payloads[at : at + step]), sent_at=now)
                 for at in range(0, len(payloads), step)
@@ -138,6 +156,30 @@ class StoreGroup(Group):
                 self._queued.popleft()
         super().deliver(delivery)
 
+    def take(self, event: Any) -> None:
+        kind = type(event)
+        if kind is StoreLost or kind is StoreRestored:
+            self._tell_contact(event)
+            return
+        if kind is Installed and self.me in event.view:
+            self._own_view = event.view.id
+        super().take(event)
+
+    def _tell_contact(self, event: ContactEvent) -> None:
+        """Put the event into the inbox. Where readers do not keep up it is left out; when they do, they get the one that holds then."""
+        if self._contact_unread < _CONTACT_EVENTS and self._departed is None:
+            self._contact_unread += 1
+            self._lost_told = type(event) is StoreLost
+            super().take(event)
+
+    def _as_read(self, event: Any) -> GroupEvent | None:
+        if type(event) is StoreLost or type(event) is StoreRestored:
+            self._contact_unread -= 1
+            contact = self._member.contact
+            if contact is not None and self._lost_told != (contact.lost is not None):
+                self._tell_contact(contact.lost or StoreRestored(contact.away_s))
+        return super()._as_read(event)
+
     # -- what was said ---------------------------------------------------------------------------------------------------------
 
     async def archived(self) -> AsyncIterator[Message]:
@@ -169,7 +211,7 @@ class StoreGroup(Group):
         return Why("unknown", "is not in what this member has read of the store, or too long ago to be kept here: look in archived()")
 
     def stats(self) -> dict[str, object]:
-        return {**super().stats(), "sends_waiting": self._sending, "sent": self._sent}
+        return {**super().stats(), "sends_waiting": self._sending, "sent": self._sent, "view_stale": int(self.view_is_stale)}
 
     # -- leaving ---------------------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ import msgspec
 from antiphon.api import Group, Letter, Message, MessageBatch, Node, ViewChange
 from antiphon.cli import terminal
 from antiphon.errors import AntiphonError, JoinFailed, NotInGroup, TimedOut
+from antiphon.model.events import StoreLost, StoreRestored
 from antiphon.model.ids import name_of
 from antiphon.runtime.configuration import Membership
 
@@ -92,6 +93,12 @@ class Running:
         async for event in group.events():
             if type(event) is ViewChange:
                 self._tell_view(group.name, event)
+            elif type(event) is StoreLost:
+                told: dict[str, Any] = {"event": "store_lost", "group": group.name, "why": event.why}
+                self._say(told, f"{group.name}: the store does not answer: {event.why}")
+            elif type(event) is StoreRestored:
+                told = {"event": "store_restored", "group": group.name, "away_s": event.away_s}
+                self._say(told, f"{group.name}: the store answers again, after {event.away_s:.1f} s")
             elif self._show and type(event) is MessageBatch:
                 for message in event:
                     self._tell(group.name, message)

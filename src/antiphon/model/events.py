@@ -72,6 +72,18 @@ class NoMajority(Struct, frozen=True):
     view: View
 
 
+class StoreLost(Struct, frozen=True):
+    """The store of the group or subscription does not answer, because of `why`: the view may be out of date, and nothing is read."""
+
+    why: str
+
+
+class StoreRestored(Struct, frozen=True):
+    """The store answers again, after `away_s` seconds: what was published meanwhile follows."""
+
+    away_s: float
+
+
 class Departed(Struct, frozen=True):
     """This member is out of the group for good. `reason` is `left`, or why it could not come in or stay. Of the messages accepted from
     the application the last `unsaid` may have reached nobody."""

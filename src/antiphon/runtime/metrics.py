@@ -147,6 +147,8 @@ GROUP: dict[str, Metric] = {
     "gaps_told": _counter("group.gaps.told", "{gap}", "On a store: stretches of the past that are gone"),
     "foreign_values": _counter("group.values.foreign", "{value}", "On a store: values in its topic that are none of a group"),
     "store_unreachable": _counter("group.store.unanswered", "{call}", "Attempts for the group that the store did not answer"),
+    "store_losses": _counter("group.store.losses", "{loss}", "On a store: times that the store did not answer for longer than `lost_s`"),
+    "view_stale": _gauge("group.view.stale", "{flag}", "On a store: 1 while it does not answer and the view may be out of date, else 0"),
     "archive_waiting": _gauge("group.archive.waiting", "{message}", "Messages that wait until the archive has them"),
     "archived": _counter("group.archive.messages", "{message}", "Messages that this member wrote to the archive"),
     "archive_dropped": _counter("group.archive.dropped", "{message}", "Messages that could not be archived in time"),
@@ -162,6 +164,9 @@ STORE: dict[str, Metric] = {
     "gaps": _counter("store.gaps", "{gap}", "Gaps that were told: stretches of values that are gone"),
     "done": _counter("store.positions.written", "{write}", "Positions of subscribers written, with their states"),
     "subscriptions": _gauge("store.subscriptions", "{subscription}", "Subscriptions that are open here"),
+    "subscriptions_unreachable": _gauge(
+        "store.subscriptions.unreachable", "{subscription}", "Subscriptions for which the store does not answer"
+    ),
     "unreachable": _counter("store.calls.unanswered", "{call}", "Attempts that the store did not answer"),
     "retries": _counter("store.calls.repeated", "{call}", "Those of them that were made again"),
     "fenced": _counter("store.fenced", "{holder}", "Publishers and subscriptions here in whose place another has come"),

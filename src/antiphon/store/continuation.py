@@ -44,9 +44,10 @@ async def come(
     raise Conflict(f"the subscriber {id!r} of {topic!r}")
 
 
-async def look(reach: Reach, topic: str, id: str, timeout: float | None = None) -> Subscriber | None:
+async def look(reach: Reach, topic: str, id: str, timeout: float | None = None, *, once: bool = False) -> Subscriber | None:
+    """Return the subscriber as the store has it. With `once` a call that is not answered is not repeated."""
     with suppress(UnknownTopic):
-        return await reach.insist(lambda: reach.backend.subscriber(topic, id), timeout)
+        return await reach.insist(lambda: reach.backend.subscriber(topic, id), timeout, while_wanted=lambda: not once)
     return None
 
 

@@ -20,6 +20,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from antiphon.errors import StoreUnreachable
+from antiphon.store.contact import StoreContact
 from antiphon.store.contract import Reader
 from antiphon.store.holdings import Holdings
 from antiphon.store.reach import Reach
@@ -53,12 +54,13 @@ class Prefetch:
         succession: Succession,
         decode: Callable[[bytes], Any] | None,
         watch: Callable[[], Coroutine[Any, Any, None]],
+        contact: StoreContact,
     ) -> None:
-        """`watch` is called every `watch_s` and raises what ends the reading."""
+        """`watch` is called every `watch_s` and raises what ends the reading. `contact` is told whether the store answers."""
         self._reach, self._timekeeper, self._holdings = reach, timekeeper, holdings
         self._topic, self._place = record.topic, record.place
         self._position = record.position
-        self._succession, self._decode, self._watch = succession, decode, watch
+        self._succession, self._decode, self._watch, self._contact = succession, decode, watch, contact
         self.last = record.position
         """The newest number known to be published."""
         self.values = 0
@@ -153,13 +155,15 @@ class Prefetch:
                     reader = reader or await self._open()
                     chunk = await self._take(reader, min(_WAIT_S, settings.watch_s))
                     await self._accept(chunk)
-                except StoreUnreachable:
+                except StoreUnreachable as error:
+                    self._contact.failed("reader", error)
                     # The reader may have lost its place together with the connection: another begins where this one had come to.
                     await _close(reader)
                     reader = None
                     await asyncio.sleep(pause * random.uniform(0.5, 1.0))
                     pause = min(pause * 2, settings.retry_max_s)
                 else:
+                    self._contact.answered("reader")
                     pause = settings.retry_s
         except asyncio.CancelledError:
             raise
@@ -176,12 +180,19 @@ class Prefetch:
                 async with asyncio.timeout(settings.watch_s):
                     await self._room.wait()
             except TimeoutError:
-                with suppress(StoreUnreachable):
+                try:
                     await self._watch()  # nothing is read meanwhile, and yet somebody may have come in this one's place
+                except StoreUnreachable as error:
+                    self._contact.failed("reader", error)
+                else:
+                    self._contact.answered("reader")
 
     async def _open(self) -> Reader:
         backend = self._reach.backend
-        return await self._reach.insist(lambda: backend.reader(self._topic, self._succession.cursor, self._place))
+        # One attempt: the loop above repeats it, and knows of each failure.
+        return await self._reach.insist(
+            lambda: backend.reader(self._topic, self._succession.cursor, self._place), while_wanted=lambda: False
+        )
 
     async def _take(self, reader: Reader, wait_s: float) -> Chunk:
         """One attempt: whoever reads is told of nothing until it succeeds, so the pauses are those of the loop above."""
@@ -256,6 +267,7 @@ class Prefetch:
         """Nothing more is delivered, not even what was read ahead."""
         if not self.ended:
             self.ended, self._error = True, error
+            self._contact.close()
             self._runs.clear()
             self._holdings.set(self, None)
             self._wake()

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from antiphon.errors import InvalidOption
 
-_INTERVALS = ("timeout_s", "retry_s", "retry_max_s", "outbox_s", "watch_s", "node_timeout_s")
+_INTERVALS = ("timeout_s", "retry_s", "retry_max_s", "outbox_s", "lost_s", "watch_s", "node_timeout_s")
 _BOUNDS = ("queue_values", "queue_bytes", "prefetch_values", "prefetch_bytes", "state_bytes", "marks")
 
 
@@ -18,6 +18,8 @@ class StoreSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     retry_max_s: float = 2.0
     outbox_s: float = 1.0
     """How long a publish insists before it goes to the outbox, where there is one."""
+    lost_s: float = 1.0
+    """How long calls of a group or a subscription may fail before it reports `StoreLost`."""
     watch_s: float = 2.0
     """How often a subscription looks whether somebody else has come back under its id."""
     clock_s: float = 0.05

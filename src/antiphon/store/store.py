@@ -208,6 +208,7 @@ class Store:
             "publishing": sum(publisher.waiting for publisher in self._publisher_by_topic.values()),
             "prefetched": sum(subscription.prefetched for subscription in self._subscriptions),
             "subscriptions": len(self._subscriptions),
+            "subscriptions_unreachable": sum(not subscription.reachable for subscription in self._subscriptions),
             "ring": self._ring.stats() if self._ring_started else {},
             "outbox": {} if self._draining is None else self._draining.stats(),
             "collector": {} if self._collector is None else self._collector.stats(),

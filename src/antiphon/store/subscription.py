@@ -24,6 +24,7 @@ from antiphon.errors import AntiphonError, Fenced, InvalidOption, TimedOut, Usag
 from antiphon.model.payload import PayloadCodec
 from antiphon.model.ranges import Ranges
 from antiphon.store import retention
+from antiphon.store.contact import ContactEvents, ContactFeed, StoreContact
 from antiphon.store.continuation import Continuation, look
 from antiphon.store.prefetch import Prefetch
 from antiphon.store.recorded import ranges_of
@@ -43,7 +44,12 @@ class Subscription:
         self._succession = Succession(record.position, Ranges(record.marks))
         self._expired = 0
         decode = None if codec is None else codec.decode
-        self._prefetch = Prefetch(store.reach, store.timekeeper, store.holdings, record, self._succession, decode, self._watch)
+        self._contact_feed = ContactFeed()
+        of = f"subscription {record.id} to {record.topic}"
+        self._contact = StoreContact(of, store.url, store.settings.lost_s, self._contact_feed.tell)
+        self._prefetch = Prefetch(
+            store.reach, store.timekeeper, store.holdings, record, self._succession, decode, self._watch, self._contact
+        )
 
     # -- where it is -----------------------------------------------------------------------------------------------------------
 
@@ -87,6 +93,16 @@ class Subscription:
     def expired(self) -> int:
         """How many values were skipped because they were older than the lease."""
         return self._expired
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the store answers this subscription. While it does not, only what was read ahead is delivered."""
+        return self._contact.lost is None
+
+    def events(self) -> ContactEvents:
+        """`StoreLost` when the store has not answered for `lost_s`, `StoreRestored` when it answers again; from now on, beginning with a
+        loss that lasts. Each listener has its own stream, which ends with the subscription; reading values is not affected."""
+        return self._contact_feed.listen(self._contact.lost)
 
     @property
     def settings(self) -> StoreSettings:
@@ -244,7 +260,7 @@ class Subscription:
     async def _watch(self) -> None:
         """Has somebody come in the place of this one?"""
         continuation = self._continuation
-        record = await look(self._reach, self.topic, self.id)
+        record = await look(self._reach, self.topic, self.id, once=True)
         continuation.judge(record)
         if continuation.fenced is not None:
             raise continuation.fenced
@@ -254,6 +270,7 @@ class Subscription:
     async def close(self) -> None:
         """Stops reading. The store keeps the position, the state and what is not done, until the lease is over."""
         self._store.forget(self)
+        self._contact_feed.end()
         await self._prefetch.close()
         await self._continuation.close()
 
@@ -264,7 +281,8 @@ class Subscription:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"<subscription {self.id} to {self.topic}: done up to {self.position} of {self._prefetch.last}>"
+        lost = "" if self.reachable else ", the store does not answer"
+        return f"<subscription {self.id} to {self.topic}: done up to {self.position} of {self._prefetch.last}{lost}>"
 
 
 class Batches(AsyncIterator[list[Item]]):

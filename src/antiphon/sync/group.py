@@ -58,6 +58,11 @@ class Group:
         """Who is in the group now, as far as this member knows."""
         return self._group.view
 
+    @property
+    def view_is_stale(self) -> bool:
+        """Whether `view` may be out of date because this member has lost the store that decides it. Always False on a network."""
+        return self._group.view_is_stale
+
     def views(self) -> Stream[ViewChange]:
         """The changes of the view from now on, each listener its own stream. To see them between the messages, read `events`."""
         return Stream(self._background.call(self._group.views))
@@ -109,7 +114,8 @@ class Group:
         return Reading(self._shelf.batch)
 
     def events(self) -> Reading[GroupEvent]:
-        """Everything that happens, in the order that the group promises: messages, view changes, gaps, letters that did not arrive."""
+        """Everything that happens, in the order that the group promises: messages, view changes, gaps, letters that did not arrive. On a
+        store also `StoreLost` and `StoreRestored`, when they happen."""
         return Reading(self._shelf.event)
 
     def history(self) -> list[Message]:

@@ -16,13 +16,12 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from antiphon.api.group import Group as AsyncGroup
 from antiphon.api.group import GroupEvent, State
 from antiphon.api.message import Letter, Message, MessageBatch
-from antiphon.api.streams import Stream as AsyncStream
 from antiphon.errors import TimedOut
 from antiphon.model.events import StateWanted
 from antiphon.sync.background import background
@@ -31,6 +30,7 @@ from antiphon.sync.letter import with_letter
 _FETCH = 64
 
 Entry = TypeVar("Entry")
+Given_co = TypeVar("Given_co", covariant=True)
 Provide: TypeAlias = Callable[[int, bytes | None], None]
 
 
@@ -142,10 +142,20 @@ class Reading(Iterator[Entry], Generic[Entry]):
         return self._take()
 
 
+class AsyncEntries(Protocol[Given_co]):
+    """What a `Stream` reads from: an asynchronous iterator that counts what it dropped."""
+
+    missed: int
+
+    def __aiter__(self) -> AsyncIterator[Given_co]: ...
+
+    def __anext__(self) -> Coroutine[Any, Any, Given_co]: ...
+
+
 class Stream(Iterator[Entry], Generic[Entry]):
     """Entries beside the messages: each listener has its own, from the moment it asks. Ends when its source does."""
 
-    def __init__(self, stream: AsyncStream[Entry]) -> None:
+    def __init__(self, stream: AsyncEntries[Entry]) -> None:
         self._stream = stream
         self._fetched: deque[Entry] = deque()
 

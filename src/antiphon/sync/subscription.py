@@ -15,10 +15,11 @@ from types import TracebackType
 from typing import Self
 
 from antiphon.store import Subscription as AsyncSubscription
+from antiphon.store.contact import ContactEvent
 from antiphon.store.subscription import checked_limit
 from antiphon.store.succession import Item
 from antiphon.sync.background import Background
-from antiphon.sync.shelf import Reading
+from antiphon.sync.shelf import Reading, Stream
 
 _FETCH = 256
 
@@ -76,6 +77,16 @@ class Subscription:
     def prefetched(self) -> int:
         """How many values and gaps are read ahead."""
         return self._subscription.prefetched + len(self._fetched)
+
+    @property
+    def reachable(self) -> bool:
+        """Whether the store answers this subscription. While it does not, only what was read ahead is delivered."""
+        return self._subscription.reachable
+
+    def events(self) -> Stream[ContactEvent]:
+        """`StoreLost` when the store has not answered for `lost_s`, `StoreRestored` when it answers again; from now on, beginning with a
+        loss that lasts. Each listener has its own stream, which ends with the subscription; reading values is not affected."""
+        return Stream(self._background.call(self._subscription.events))
 
     # -- reading ---------------------------------------------------------------------------------------------------------------
 

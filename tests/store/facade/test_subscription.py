@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from antiphon.errors import InvalidName, InvalidOption, StoreUnreachable, TimedOut, UsageError
+from antiphon.model.events import StoreLost, StoreRestored
 from antiphon.store import Gap, Value
 
 # -- reading -------------------------------------------------------------------------------------------------------------------
@@ -363,3 +364,65 @@ async def test_cancelling_a_call_of_a_subscription_leaves_it_whole(opened: Any, 
         assert read == list(range(1, 41))
         await subscription.done(40, b"all")
         assert (subscription.position, subscription.state, subscription.lag) == (40, b"all", 0)
+
+
+async def test_a_subscription_says_that_it_has_lost_the_store(opened: Any, fickle: Any, filled: Any) -> None:
+    """A program would take a store that is away for a topic in which nothing happens."""
+    async with opened(fickle, lost_s=0.05, retry_max_s=0.01) as store:
+        topic = await filled(store, 2)
+        subscription = await topic.subscribe(id="s")
+        events = subscription.events()
+        items = [await subscription.read(20) for _ in range(2)]
+        assert subscription.reachable
+        assert store.stats()["subscriptions_unreachable"] == 0
+        fickle.down = True
+        lost = await anext(events)
+        assert isinstance(lost, StoreLost)
+        assert "cable" in lost.why
+        assert not subscription.reachable
+        assert store.stats()["subscriptions_unreachable"] == 1
+        assert "the store does not answer" in repr(subscription)
+        late = subscription.events()
+        assert await anext(late) == lost, "a listener that comes during the outage is told of it"
+        fickle.down = False
+        for listener in (events, late):
+            restored = await anext(listener)
+            assert isinstance(restored, StoreRestored)
+            assert restored.away_s > 0
+        assert subscription.reachable
+        await topic.publish(b"3")
+        items.append(await subscription.read(20))
+        assert [item.data for item in items] == [b"1", b"2", b"3"], "values and nothing else"
+        await subscription.close()
+        assert [event async for event in events] == []
+        assert [event async for event in subscription.events()] == []
+
+
+async def test_a_lost_answer_is_no_outage_of_a_subscription(opened: Any, fickle: Any, filled: Any) -> None:
+    """Every answer that is lost on the way would be told as the loss of the store."""
+    async with opened(fickle, lost_s=10.0) as store:
+        topic = await filled(store, 2)
+        subscription = await topic.subscribe(id="s")
+        events = subscription.events()
+        fickle.faults["take"].extend(["lost"] * 3)
+        await topic.publish(b"3")
+        assert [(await subscription.read(20)).data for _ in range(3)] == [b"1", b"2", b"3"]
+        await subscription.close()
+        assert [event async for event in events] == []
+
+
+async def test_events_about_the_store_that_nobody_reads_are_bounded(opened: Any, fickle: Any, filled: Any) -> None:
+    """A listener that is kept and not read would fill the memory while the store comes and goes."""
+    async with opened(fickle, lost_s=0.001, retry_s=0.0005, retry_max_s=0.001) as store:
+        topic = await filled(store, 1)
+        subscription = await topic.subscribe(id="s")
+        events = subscription.events()
+        for _ in range(40):
+            for down in (True, False):
+                fickle.down = down
+                while subscription.reachable == down:
+                    await asyncio.sleep(0.0005)
+        await subscription.close()
+        kept = [event async for event in events]
+        assert (len(kept), events.missed) == (64, 16)
+        assert isinstance(kept[-1], StoreRestored)

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from antiphon import Node
+import pytest
+
+from antiphon import Node, StoreLost, StoreRestored
 from antiphon.api import Group
+from antiphon.errors import JoinFailed, StoreUnreachable
 from antiphon.model.ids import name_of
 from antiphon.store import Store, StoreSettings
 from antiphon.store.jetstream import JetStreamBackend, LocalServers
@@ -110,5 +113,60 @@ def test_a_server_that_is_away_and_back(own_server: LocalServers, tmp_path: Path
             assert [data for data in heard if data != b"waits"] == [b"in the", b"outbox"]
             assert await read(here, 4) == [b"before", *heard]
             await until(lambda: people(here) == people(there) == ["ana", "ben"])
+
+    run(story())
+
+
+def test_a_node_name_has_one_member(url: str) -> None:
+    """On a server a restarted node would stand beside its dead self, or two live nodes of one name would both be admitted."""
+
+    async def story() -> None:
+        async with (
+            Node("ben", transport="memory", store=url) as ben,
+            Node("ana", transport="memory", store=url) as old,
+            Node("ana", transport="memory", store=url) as new,
+            Node("ana", transport="memory", store=url) as third,
+        ):
+            here = await ben.create("root", on="store", silence_s=600.0)
+            dead = await old.join("root", on="store")
+            await until(lambda: people(here) == ["ben", "ana"])
+            with pytest.raises(JoinFailed, match=f"held by the live member {dead.me}"):
+                await new.join("root", on="store")
+            dead.abandon("as kill -9 does")
+            outcomes = await asyncio.gather(*(node.join("root", on="store") for node in (new, third)), return_exceptions=True)
+            assert sorted(isinstance(outcome, JoinFailed) for outcome in outcomes) == [False, True]
+            alive = next(outcome for outcome in outcomes if isinstance(outcome, Group))
+            await until(lambda: here.view.members == (here.me, alive.me))
+
+    run(story())
+
+
+def test_a_server_that_is_killed_is_told_to_groups_and_subscriptions(own_server: LocalServers) -> None:
+    """Members would show a stale view, and subscribers wait, without knowing that the server is down."""
+    quick = StoreSettings(timeout_s=60.0, lost_s=0.5)
+
+    async def story() -> None:
+        async with (
+            Store(JetStreamBackend(f"{own_server.url}&timeout_s=1"), name="ana", settings=quick) as store,
+            Node("ana", transport="memory", store=store) as ana,
+        ):
+            group = await ana.create("root", on="store", silence_s=3.0)
+            events = (event async for event in group.events() if isinstance(event, StoreLost | StoreRestored))
+            await store.topic("t").publish(b"1")
+            subscription = await store.topic("t").subscribe(id="s")
+            outages = subscription.events()
+            assert (await subscription.read(30)).data == b"1"
+            await asyncio.to_thread(own_server.kill, 0)
+            assert isinstance(await anext(events), StoreLost)
+            assert isinstance(await anext(outages), StoreLost)
+            assert (group.view_is_stale, subscription.reachable) == (True, False)
+            with pytest.raises(StoreUnreachable):
+                await group.send(b"lost?", timeout=1.0)
+            await asyncio.to_thread(own_server.start, 0)
+            assert isinstance(await anext(events), StoreRestored)
+            assert isinstance(await anext(outages), StoreRestored)
+            assert (group.view_is_stale, subscription.reachable) == (False, True)
+            await group.send(b"after")
+            assert (await read(group, 1))[0] in (b"lost?", b"after")
 
     run(story())

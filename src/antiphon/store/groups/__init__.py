@@ -19,5 +19,8 @@ A view that two have placed counts once, where it was first. That somebody has r
 by the others, at the latest four thirds of that after its last beat plus what the calls take, while one of them reaches the store. If it
 was only away it comes in again (`merged`), reads on where it was, and has missed nothing.
 
+**Names.** A node name has one member. A newcomer whose name is held claims it in the record; a live holder refutes the claim, a dead one is
+replaced in the change that admits the newcomer, without waiting for `silence_s` (`record.py`, `membership.py`).
+
 **History** of groups on a network can be in a topic as well (`archive.py`).
 """

@@ -19,6 +19,7 @@ from antiphon.model.events import Gap, Installed, Recovered, Synchronised
 from antiphon.model.frames import Batch
 from antiphon.model.ids import GroupId, MemberId
 from antiphon.model.view import View
+from antiphon.store.contact import StoreContact
 from antiphon.store.contract import Backend, Reader
 from antiphon.store.groups import values
 from antiphon.store.groups.newest import Newest
@@ -32,8 +33,8 @@ Tell = Callable[[Any], None]
 
 
 class Follower:
-    def __init__(self, backend: Backend, topic: str, group: GroupId, tell: Tell) -> None:
-        self._backend, self._topic, self._group, self._tell = backend, topic, group, tell
+    def __init__(self, backend: Backend, topic: str, group: GroupId, tell: Tell, contact: StoreContact) -> None:
+        self._backend, self._topic, self._group, self._tell, self._contact = backend, topic, group, tell, contact
         self.view: View | None = None
         """The newest view that was told."""
         self.first = 0
@@ -81,18 +82,25 @@ class Follower:
                     await self._read(reader)
                 finally:
                     await reader.close()
-            except StoreUnreachable:
+            except StoreUnreachable as error:
                 self.retries += 1
+                self._contact.failed("reader", error)
                 await asyncio.sleep(PAUSE_S)
-            except UnknownTopic:
+            except UnknownTopic as error:
                 # A store that was rolled back, or another one at this address: what was there may come back.
                 self.retries += 1
+                self._contact.failed("reader", error)
                 await asyncio.sleep(WAIT_S)
 
     async def _read(self, reader: Reader) -> None:
+        wait_s = 0.0  # after an outage it is told at once that the store answers, not when the next message comes
         while True:
-            await self.room.wait()
-            chunk = await reader.take(CHUNK, WAIT_S)
+            if not self.room.is_set():
+                self._contact.answered("reader")  # it was opened, or read from, and is not asked until there is room
+                await self.room.wait()
+            chunk = await reader.take(CHUNK, wait_s)
+            wait_s = WAIT_S
+            self._contact.answered("reader")
             for value in chunk.values:
                 self._take(value)
             if not chunk.values and chunk.floor > self.position:

@@ -3,10 +3,11 @@
 A look does the first of these that is due, and looks again:
 
 1. this member is not in the record: it was away and others put it out; it comes in again (`merged`), or founds the record again when all
-   others have left meanwhile;
-2. a beat: says that it is there, and puts out those who have been silent for too long;
-3. it has seen the view of the record in the topic: says so (`read`); all have: the view is stable;
-4. the view is not in the topic after a while, because who made it died: places it, one member after the other in their order.
+   others have left meanwhile. If another member has its node name by now, it was replaced, and is out for good;
+2. a newcomer claims this member's node name: refutes the claim;
+3. a beat: says that it is there, and puts out those who have been silent for too long;
+4. it has seen the view of the record in the topic: says so (`read`); all have: the view is stable;
+5. the view is not in the topic after a while, because who made it died: places it, one member after the other in their order.
 
 A store that does not answer, or has no room, is asked again, with pauses, as long as it takes.
 """
@@ -16,9 +17,10 @@ from __future__ import annotations
 import asyncio
 import random
 
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, StoreUnreachable
 from antiphon.model.events import Departed, Stabilised
 from antiphon.model.ids import GroupId, MemberId, name_of
+from antiphon.store.contact import StoreContact
 from antiphon.store.contract import Backend
 from antiphon.store.groups import record as rules
 from antiphon.store.groups.following import PAUSE_S, Follower, Tell
@@ -41,6 +43,7 @@ class Keeper:
         presence: Presence,
         placer: Placer,
         follower: Follower,
+        contact: StoreContact,
         *,
         me: MemberId,
         group: GroupId,
@@ -49,9 +52,12 @@ class Keeper:
         rng: random.Random,
     ) -> None:
         self._backend, self._register, self._presence, self._placer, self._follower = backend, register, presence, placer, follower
+        self._contact = contact
         self._me, self._group, self._silence_s, self._tell, self._rng = me, group, silence_s, tell, rng
         self._stable_epoch = 0
         self._missing_since: float | None = None
+        self.leaving = False
+        """Whether this member is about to leave: then it leaves its node name to the newcomer that claims it."""
         self.unreachable = self.helped = self.put_out = self.merges = 0
         """Attempts that the store did not answer; views placed for others; members put out; times this one came in again."""
 
@@ -69,16 +75,26 @@ class Keeper:
                 if record is not None and record.id != self._group:
                     self._tell(Departed("the group ended while this member was away, and there is another of this name: join that"))
                     return
+                if record is not None and self._me not in record.members and (taken := rules.holders(record, self._me)):
+                    await self._presence.end()
+                    self._tell(Departed(f"replaced by {taken[0]}, which joined under the same node name while this member did not answer"))
+                    return
                 if record is None or self._me not in record.members:
                     entry = await self._come_again(name, record)
+                elif not self.leaving and rules.rival(record, self._me) is not None:
+                    entry = (await self._register.change(name, self._refute))[0]
                 elif clock() >= due:
                     await self._presence.beat()
                     due = clock() + beat_s
                     await self.part(record)
                 else:
                     entry = await self._look(name, entry, record) or await self._next(name, entry, due - clock())
-            except AntiphonError:  # also a full disk, say: whoever stopped beating because of it would be out for good
+                self._contact.answered("keeper")
+            except AntiphonError as error:  # also a full disk, say: whoever stopped beating because of it would be out for good
                 self.unreachable += 1
+                if isinstance(error, StoreUnreachable):
+                    self._contact.failed("keeper", error)
+                    due = clock()  # the first that succeeds is a beat: only a store that takes writes is there again
                 entry = None
                 await asyncio.sleep(self._rng.uniform(0.5, 1.0) * PAUSE_S)
 
@@ -101,6 +117,9 @@ class Keeper:
             self.helped += 1
             await self._placer.place(record)
         return None
+
+    def _refute(self, record: GroupRecord | None) -> GroupRecord | None:
+        return record if record is None or self._me not in record.members else rules.refuted(record, self._me)
 
     def _have_read(self, record: GroupRecord | None, epoch: int) -> GroupRecord | None:
         return record if record is None or record.epoch != epoch else rules.read(record, self._me)
@@ -147,7 +166,7 @@ class Keeper:
         def come(now: GroupRecord | None) -> GroupRecord | None:
             if now is None:
                 return rules.founded(self._group, self._me, epoch=newest + 1, silence_s=self._silence_s) if record is None else None
-            return rules.merged(now, self._me) if now.id == self._group else now
+            return rules.merged(now, self._me) if now.id == self._group and not rules.holders(now, self._me) else now
 
         after, mine = await self._register.change(name, come, self._placer.place_if_unread)
         if mine and after.record is not None:

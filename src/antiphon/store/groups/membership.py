@@ -16,13 +16,14 @@ from antiphon.errors import Conflict, JoinFailed, StoreFull, StoreUnreachable
 from antiphon.model.control import Wants
 from antiphon.model.events import Delivery, Departed, Installed, Recovered
 from antiphon.model.ids import GroupId, MemberId, name_of, new_group_id, new_member_id
+from antiphon.store.contact import LOST_S, StoreContact
 from antiphon.store.contract import Backend
 from antiphon.store.groups import record as rules
 from antiphon.store.groups.following import PAUSE_S, Follower, Tell
 from antiphon.store.groups.keeping import Keeper
 from antiphon.store.groups.placing import Placer, topic_of
 from antiphon.store.groups.presence import Presence
-from antiphon.store.groups.record import GroupRecord
+from antiphon.store.groups.record import GroupRecord, Members
 from antiphon.store.groups.register import Register
 from antiphon.store.records import TopicOptions, checked_name
 
@@ -30,6 +31,9 @@ _FOUNDINGS = 8
 """How often the group may be deleted and founded by others while this member comes in."""
 
 _GIVE_UP_S = 5.0
+
+CLAIM_S = 2.0
+"""How long a newcomer waits for the member that holds its node name to answer, or `silence_s` where that is shorter."""
 
 How = Literal["create", "join", "either"]
 
@@ -44,8 +48,10 @@ class StoreMembership:
         settle_s: float = 2.0,
         history_messages: int = 65_536,
         history_bytes: int = 64 << 20,
+        lost_s: float = LOST_S,
     ) -> None:
-        """`settle_s` is how long a change waits for the record to be stable; what is told is kept for `history` up to the bounds."""
+        """`settle_s` is how long a change waits for the record to be stable; what is told is kept for `history` up to the bounds. The store
+        may fail to answer for `lost_s` before that is told."""
         self.me: MemberId = new_member_id(node, rng)
         self.group = GroupId("")
         self._backend, self._rng, self._settle_s = backend, rng, settle_s
@@ -54,9 +60,19 @@ class StoreMembership:
         self._presence = Presence(backend, self.group, self.me)
         self._last_by_group: dict[GroupId, int] = {}
         """The newest number of the topic before this member came in."""
+        self.replaced: Members = ()
+        """The members of this node's name in whose place this one was admitted."""
+        self._away: set[MemberId] = set()
+        self._unanswered: set[MemberId] = set()
+        """Members of this node's name that are away by the store's time, and those that did not answer a claim."""
+        self._claim_over: float | None = None
+        """When the time in which the holder may answer the claim is over; it does not begin again when a call has to be repeated."""
         self._record: GroupRecord | None = None
         self._follower: Follower | None = None
         self._keeper: Keeper | None = None
+        self._lost_s = lost_s
+        self.contact: StoreContact | None = None
+        """Whether the store answers; None before this member begins."""
         self._tell: Tell = _nobody
         self._leaving = False
         self._settle_until: float | None = None
@@ -80,10 +96,13 @@ class StoreMembership:
         wants: Wants | None = None,
         options: TopicOptions | None = None,
         silence_s: float = rules.SILENCE_S,
+        until: float = float("inf"),
     ) -> None:
         """Founds or joins the group of this name; returns when this member is in its record and its view is in the topic. Raises
-        JoinFailed; or StoreUnreachable, and can then be repeated."""
+        JoinFailed, also when another live member has this node's name; or StoreUnreachable, and can then be repeated. `until` is the time
+        of the event loop after which the caller does not wait for the holder of the name to answer."""
         checked_name(name, "group")
+        self._away, self._unanswered = set(), set()
         await self._settle(name)
         for _ in range(_FOUNDINGS):
             found = (await self._register.get(name)).record
@@ -95,12 +114,17 @@ class StoreMembership:
                 self._refuse(name, record, how, id)
                 if record is None:
                     return rules.founded(group, self.me, silence_s=silence_s)
-                return rules.joined(record, self.me) if record.id == group else record
+                return self._admitted(record) if record.id == group else record
 
             record = (await self._register.change(name, come_in, self._placer.place_if_unread))[0].record
+            while record is not None and record.id == group and self.me not in record.members:
+                await self._claim(name, record, until)
+                record = (await self._register.change(name, come_in, self._placer.place_if_unread))[0].record
             if record is not None and self.me in record.members:
                 await self._placer.place(record)
-                self._follower = Follower(self._backend, self.topic, group, self._hear)
+                await self._presence.discard(self.replaced)
+                self.contact = StoreContact(f"group {name}", self._backend.url, self._lost_s, self._hear)
+                self._follower = Follower(self._backend, self.topic, group, self._hear, self.contact)
                 await self._follower.begin(record.view, wants or Wants(), self._last_by_group[group])
                 self._record = record
                 return
@@ -110,12 +134,13 @@ class StoreMembership:
 
     def begin(self, tell: Tell) -> None:
         """From now on tells what happens, beginning with the view in which this member came in."""
-        record, follower = self._record, self._follower
+        record, follower, contact = self._record, self._follower, self.contact
         assert record is not None, "a member enters before it begins"
         assert follower is not None, "and then reads the topic"
+        assert contact is not None, "which says whether the store answers"
         self._tell = tell
         keeper = self._keeper = Keeper(
-            self._backend, self._register, self._presence, self._placer, follower,
+            self._backend, self._register, self._presence, self._placer, follower, contact,
             me=self.me, group=self.group, silence_s=record.silence_s, tell=self._hear, rng=self._rng,
         )  # fmt: skip
         tell(Installed(record.view, None, record.sides))
@@ -139,9 +164,57 @@ class StoreMembership:
         if record is None and how == "join":
             raise JoinFailed(name, "there is no such group on the store: create it, or join with create=True")
         if record is not None and how == "create" and self.me not in record.members:
-            raise JoinFailed(name, "there is such a group on the store already: join it")
+            raise JoinFailed(name, "there is such a group on the store already: join it, or use join(create=True)")
         if record is not None and id is not None and record.id != id:
             raise JoinFailed(id, f"the group of this name on the store is another one, {record.id}: join it by name")
+
+    def _admitted(self, record: GroupRecord) -> GroupRecord:
+        """Return the record with this member in it; the same record while another member has this node's name and may be alive."""
+        if self.me in record.members:
+            return record
+        self.replaced = holders = rules.holders(record, self.me)
+        if not holders:
+            return rules.joined(record, self.me)
+        # Without the claim in the record the holder has answered it a moment ago.
+        unanswered = self.me in record.claims and self._unanswered.issuperset(holders)
+        away = self._away.issuperset(holders) and rules.rival(record, self.me) is None
+        return rules.replaced(record, self.me) if unanswered or away else record
+
+    async def _claim(self, name: str, record: GroupRecord, until: float) -> None:
+        """Return when the members with this node's name are gone, or are known to be dead: away for `silence_s` by the store's time, or
+        without an answer to a claim for CLAIM_S. Raise JoinFailed when one of them answers, or another newcomer claims the name."""
+        holders = rules.holders(record, self.me)
+        self._away = set(await self._presence.away(holders, record.silence_s))
+        if self._away.issuperset(holders) and rules.rival(record, self.me) is None:
+            return
+
+        def claim(now: GroupRecord | None) -> GroupRecord | None:
+            return now if now is None or now.id != self.group else rules.claimed(now, self.me)
+
+        clock = asyncio.get_running_loop().time
+        entry, mine = await self._register.change(name, claim)
+        if mine or self._claim_over is None:
+            self._claim_over = clock() + min(CLAIM_S, record.silence_s)
+        over = self._claim_over
+        while entry.record is not None and entry.record.id == self.group and (holders := rules.holders(entry.record, self.me)):
+            if self.me not in entry.record.claims:
+                raise JoinFailed(name, self._why_held(entry.record, holders[0]))
+            left = min(over, until) - clock()
+            if left <= 0 and until < over:
+                raise JoinFailed(name, f"the member {holders[0]} has this node's name and has not answered yet: allow a longer time-out")
+            if left <= 0:
+                self._unanswered = set(holders)
+                return
+            entry = await self._register.watch(name, entry.revision, left)
+
+    def _why_held(self, record: GroupRecord, holder: MemberId) -> str:
+        rival, own = rules.rival(record, self.me), name_of(self.me)
+        if rival is not None:
+            return f"another node named {own!r} is joining at this moment as {rival}: names of nodes are unique on a store, choose another"
+        return (
+            f"the node name {own!r} is held by the live member {holder}, until it leaves or has been silent for {record.silence_s:g} s: "
+            "stop that node, or choose another name"
+        )
 
     async def _settle(self, name: str) -> None:
         """Waits a while for the record to be stable, as every change does; not once more when the change has to be repeated."""
@@ -190,15 +263,18 @@ class StoreMembership:
 
     # -- leaving ---------------------------------------------------------------------------------------------------------------
 
-    async def leave(self) -> None:
+    async def leave(self, *, settle: bool = True) -> None:
         """Leaves the record, for as long as the store does not answer. When it is cancelled the others put this member out in time."""
         if self._leaving:
             return
         self._leaving = True
+        if self._keeper is not None:
+            self._keeper.leaving = True
         name = name_of(self.group)
         self._settle_until = None
-        with suppress(StoreUnreachable):
-            await self._settle(name)
+        if settle:
+            with suppress(StoreUnreachable):
+                await self._settle(name)
         for task in self._tasks[1:]:  # the keeper would only come in again
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -221,11 +297,13 @@ class StoreMembership:
         if self.group:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_GIVE_UP_S):
-                    await self.leave()
+                    await self.leave(settle=False)
 
     def stop(self) -> None:
         """Ends without a word to anybody."""
         self._leaving = True
+        if self.contact is not None:
+            self.contact.close()
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()
@@ -238,6 +316,7 @@ class StoreMembership:
             "history_bytes": self._history_bytes,
             "record_conflicts": self._register.conflicts,
             "store_unreachable": (0 if follower is None else follower.retries) + (0 if keeper is None else keeper.unreachable),
+            "store_losses": 0 if self.contact is None else self.contact.losses,
             "views_placed_for_others": 0 if keeper is None else keeper.helped,
             "members_put_out": 0 if keeper is None else keeper.put_out,
             "merges": 0 if keeper is None else keeper.merges,

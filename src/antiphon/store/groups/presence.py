@@ -57,6 +57,13 @@ class Presence:
             if found is not None and _moment(found.data) < since:
                 await self._remove(found.key, found.revision)
 
+    async def discard(self, members: Iterable[MemberId]) -> None:
+        """Remove the beats of members that were replaced, however recent they are."""
+        for member in members:
+            found = await self._backend.get(self._prefix + member)
+            if found is not None:
+                await self._remove(found.key, found.revision)
+
     async def _remove(self, key: str, revision: int) -> None:
         try:
             await self._backend.remove(key, revision)
