@@ -105,6 +105,48 @@ def test_who_stops_reading_is_put_out_and_comes_back(gathered: Any, order: str) 
     assert world.check() == []
 
 
+@pytest.mark.parametrize("order", ["fifo", "causal", "total", "semantic"])
+def test_a_sender_that_was_refused_and_has_a_little_credit_waits_too(gathered: Any, order: str) -> None:
+    """The last acknowledgement of a member that stops reading gives a sender credit, but not enough to be told that it may go on; were that
+    not taken for waiting, nobody would be put out and nobody would send, for ever."""
+    world = gathered("abc", order=order, window=WINDOW, slow="evict", slow_s=1.0)
+    for _ in range(2):
+        world.send("a", b"read by all")
+    assert world.wait_for(lambda: len(world.stream("c")) == 2, 1.0)
+    world.pause_reader("c")
+    fill(world, "a")
+    before = len(world.told("a", Writable))
+    assert world.wait_for(lambda: 0 < world.endpoint("a").credit < WINDOW // 4, 1.0)
+    assert world.endpoint("a").blocked
+    assert world.wait_for(lambda: world.seen("a") == world.seen("b") == "ab", 10.0)
+    assert world.wait_for(lambda: len(world.told("a", Writable)) > before, 5.0)
+    assert fill(world, "a") > 0
+    world.resume_reader("c")
+    assert world.settle(30.0)
+    assert world.alike()
+    assert world.check() == []
+
+
+def test_a_reader_that_is_slow_and_makes_progress_stays_in(gathered: Any) -> None:
+    """A sender that tries all the time uses up credit as it comes: the lag of a slow reader never falls, and it would be put out although
+    it reads."""
+    world = gathered("abc", window=WINDOW, slow="evict", slow_s=1.0)
+    world.pause_reader("c")
+    for step in range(1, 801):
+        with suppress(WouldBlock):
+            while True:
+                world.send("a", b"x")
+        world.run(0.005)
+        if not step % 80:
+            world.resume_reader("c")
+            assert world.wait_for(lambda: lag(world, "a", "c") < WINDOW, 1.0)
+            world.pause_reader("c")
+    assert world.seen("a") == "abc"
+    world.resume_reader("c")
+    assert world.settle(10.0)
+    assert world.check() == []
+
+
 class Stalled:
     """Lets the data that goes to a node wait, while everything else that it is sent and says goes on: its application does not read, its
     node lives."""

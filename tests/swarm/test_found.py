@@ -88,6 +88,20 @@ FOUND_IN_THE_MIX = {
 }
 
 
+FOUND_WITH_LATER_FAULTS = {
+    "a sender that was refused, and had a little credit again, did not count as waiting: nobody was evicted and nobody sent": Case(
+        seed=26, kind="nodes", order="fifo", multicast="tree", delivery="safe", faults=("stuck",)
+    ),
+    "the same in total order, with a credit of one": Case(
+        seed=68,
+        kind="nodes",
+        order="total",
+        multicast="flood",
+        members=3,
+        faults=("duplication", "reordering", "slow", "cut", "pause", "partition", "flapping", "churn", "stuck"),
+    ),
+}
+
 FOUNDED_AT_ONCE = {82, 157, 191, 625, 1133, 2201, 5093, 5925, 7935, 9017}
 """The seeds in which all nodes founded the group at the same moment, before that was a fault with a name."""
 
@@ -125,6 +139,13 @@ def test_what_was_found_among_nodes_stays_mended(story: str) -> None:
     """What went wrong among nodes once would go wrong again."""
     outcome = with_early_faults(FOUND_AMONG_NODES[story])
     assert outcome.ok, f"{story}: {outcome}\n{replay_command(FOUND_AMONG_NODES[story])}"
+
+
+@pytest.mark.parametrize("story", FOUND_WITH_LATER_FAULTS)
+def test_what_was_found_with_later_faults_stays_mended(story: str) -> None:
+    """What went wrong among nodes once would go wrong again."""
+    outcome = run_seed(FOUND_WITH_LATER_FAULTS[story])
+    assert outcome.ok, f"{story}: {outcome}\n{replay_command(FOUND_WITH_LATER_FAULTS[story])}"
 
 
 @pytest.mark.parametrize("seed", FOUND_IN_THE_MIX)

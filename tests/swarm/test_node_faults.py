@@ -20,7 +20,7 @@ from antiphon.protocol.membership.slowness import Slowness
 from antiphon.protocol.multicast.repair import Repair
 from antiphon.sim.log import Delivered, MemberLog, Sent, Viewed
 from antiphon.sim.node_world import NodeWorld
-from antiphon.sim.oracles import check_group, orphans, primary
+from antiphon.sim.oracles import check_group, one_stream, orphans, primary
 from antiphon.sim.swarm import Case, NodeWeather, default_cases, faults_of, run_seed
 from antiphon.sim.swarm.corruption import Corrupter, Corruption
 from antiphon.sim.swarm.play import Play
@@ -202,6 +202,24 @@ def test_a_member_that_founds_a_group_of_a_majority_anew_is_seen() -> None:
         a_life("b#2", Viewed(2.0, second)),
     ]
     assert [name_of(violation.member) for violation in primary(lives)] == ["b"]
+
+
+def test_orders_that_are_no_parts_of_one_are_seen() -> None:
+    """Each of two restarted members may agree with the one that got furthest, and yet not with the other."""
+    a = MemberId("a#1")
+    one, two, three = (MessageId(a, number) for number in (1, 2, 3))
+    view = View(1, (a,))
+    sends = [Sent(0.1, message) for message in (one, two, three)]
+    furthest = a_life("a#1", Viewed(0.0, view), *sends, Delivered(0.2, one, view=1), Delivered(0.3, MessageId(a, 4), view=1))
+    furthest.events.insert(1, Sent(0.1, MessageId(a, 4)))
+    furthest.events.append(Delivered(0.4, MessageId(a, 5), view=1))
+    furthest.events.insert(1, Sent(0.1, MessageId(a, 5)))
+    left = a_life("b#1", Viewed(0.0, view), Delivered(0.5, two, view=1), Delivered(0.6, three, view=1))
+    right = a_life("b#2", Viewed(0.0, view), Delivered(0.5, three, view=1), Delivered(0.6, two, view=1))
+    assert one_stream([furthest, left]) == []
+    [violation] = one_stream([furthest, left, right])
+    assert violation.promise == "one_stream"
+    assert set(violation.messages) == {two, three}
 
 
 @pytest.mark.parametrize("fault", ["founding", "reboot"])

@@ -383,6 +383,11 @@ class Endpoint:
         return self.multicast.credit(self._last)
 
     @property
+    def blocked(self) -> bool:
+        """Whether who sends here has to wait: there is no credit, or a message was refused and a Writable is still owed for it."""
+        return self._refused or self.credit <= 0
+
+    @property
     def waits(self) -> Waits | None:
         """Says what of a range that the ordering has accepted waits, and what for; None where nothing waits."""
         return self.ordering.waits if self.ordering.held else None

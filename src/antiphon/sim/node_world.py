@@ -47,6 +47,16 @@ from antiphon.sim.oracles import Violation, check_group
 _ASK_AGAIN_S = 1.0
 
 
+@contextmanager
+def _check_left_out(ordering: Ordering) -> Iterator[None]:
+    """Lets an ordering accept whatever a message names."""
+    ordering.check = lambda seqno, names: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del ordering.check
+
+
 class NodeWorld(Ground[Machine]):
     called: ClassVar[str] = "nodes"
 
@@ -425,13 +435,3 @@ class NodeWorld(Ground[Machine]):
 
     def _member_id(self, who: str, group: str) -> MemberId:
         return self.id_of(who, group) if who in self.names else MemberId(who)
-
-
-@contextmanager
-def _check_left_out(ordering: Ordering) -> Iterator[None]:
-    """Lets an ordering accept whatever a message names."""
-    ordering.check = lambda seqno, names: None  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        del ordering.check

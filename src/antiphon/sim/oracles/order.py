@@ -7,6 +7,8 @@ between orders. A second delivery of a message, or one that nobody sent, is not 
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from antiphon.model.ids import MemberId, MessageId
 from antiphon.sim.log import Delivered, Sent
 from antiphon.sim.oracles.history import History, Life, Logs, Reach, Violation, history_of
@@ -78,7 +80,8 @@ def total(logs: Logs, delivery: str = "agreed") -> list[Violation]:
 
 def one_stream(logs: Logs) -> list[Violation]:
     """Where only a majority goes on, and what is delivered is safe, total order is more than a sequence per view: what two members both
-    deliver, in whatever views, recovered or not, they deliver in the same order. Cost: O(deliveries)."""
+    deliver, in whatever views, recovered or not, they deliver in the same order; and the orders of all of them, those that came back as
+    somebody new included, are parts of one. Cost: O(deliveries)."""
     history, found = history_of(logs), []
     stream: list[MessageId] = []
     for life in sorted(history.lives, key=lambda life: -len(life.delivered)):
@@ -95,7 +98,31 @@ def one_stream(logs: Logs) -> list[Violation]:
             furthest = place
         if not stream:
             stream = [event.id for event in life.delivered]
-    return found
+    return found or _circle(history)
+
+
+def _circle(history: History) -> list[Violation]:
+    """A violation if the orders of all members cannot be put into one, although no member contradicts the one that got furthest."""
+    after: dict[MessageId, set[MessageId]] = {}
+    before: dict[MessageId, int] = {}
+    for life in history.lives:
+        for one, two in pairwise(event.id for event in life.delivered):
+            if two not in after.setdefault(one, set()):
+                after[one].add(two)
+                before[two] = before.get(two, 0) + 1
+    ready = [message for message in after if not before.get(message)]
+    while ready:
+        for message in after.pop(ready.pop(), ()):
+            before[message] -= 1
+            if not before[message]:
+                ready.append(message)
+    stuck = {message for message, count in before.items() if count}
+    for life in history.lives if stuck else ():
+        messages = tuple(event.id for event in life.delivered if event.id in stuck)
+        if len(messages) > 1:
+            why = f"delivered {messages[0]} before {messages[1]}; together with what the others delivered, that is no single order"
+            return [Violation("one_stream", life.member, messages[:2], why)]
+    return []
 
 
 def _against_the_first(sequences: list[tuple[Life, list[MessageId]]]) -> list[Violation]:

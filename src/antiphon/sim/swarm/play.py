@@ -235,8 +235,12 @@ class Play:
         self.wants[world.id_of(who, GROUP)] = wants
 
     def _found(self, who: str, wants: Wants) -> None:
-        """Joins the group and founds it if nobody has it: the one place where the founders of a run are named."""
-        self.world.join(who, GROUP, wants, create=self.weather.options)
+        """Joins the group and founds it if nobody has it: the one place where the founders of a run are named. Where only a majority goes
+        on, nodes that come later do not found it."""
+        if self._needs_founders() and who not in self.weather.names:
+            self.world.join(who, GROUP, wants)
+        else:
+            self.world.join(who, GROUP, wants, create=self.weather.options)
 
     def _on_event(self, who: str, group: GroupId | None, event: Event) -> None:
         if group is not None and name_of(group) != GROUP:
@@ -314,12 +318,17 @@ class Play:
         return all(member.view == view and member.stable for member in members)
 
     def is_stopped(self) -> bool:
-        """Whether a majority is lost for good, because nodes died or left, and all who are left know; or whether the group was never
-        founded, because founders died."""
+        """Whether a majority is lost for good, because nodes died or left, and all who are left know."""
         members = [self.world.member(name, GROUP) for name in self._living() if self.world.is_member(name, GROUP)]
         if self._losses and members and all(not member.quorum or member.view is None for member in members):
-            founders_died = self._needs_founders() and not set(self.weather.names) <= set(self._living())
-            self.stopped = founders_died or any(member.view is not None for member in members)
+            self.stopped = any(member.view is not None for member in members)
+        return self.stopped or self._never_founded()
+
+    def _never_founded(self) -> bool:
+        """Whether the group does not exist because one of its founders died or left before it was founded."""
+        if self._needs_founders() and not any(self.world.view_of(name, GROUP) for name in self._living()):
+            gone = set(self.weather.names) - set(self._living()) | self._leaving
+            self.stopped = not gone.isdisjoint(self.weather.names)
         return self.stopped
 
     def _needs_founders(self) -> bool:
@@ -327,6 +336,8 @@ class Play:
 
     def _is_together(self) -> bool:
         world = self.world
+        if self._never_founded():
+            return True
         if any(not world.is_member(name, GROUP) for name in self._living() if name not in self._leaving):
             return False
         members = [world.member(name, GROUP) for name in self._living() if world.is_member(name, GROUP)]

@@ -30,6 +30,8 @@ _STEP_S = 0.02
 _EVICTION_S = 10.0
 """What an eviction may take beyond a few times `slow_s`: a change of the view, with retries."""
 _GO_ON_S = 5.0
+_STOPPED_S = 20.0
+"""After how long a group without a majority is believed to have lost it for good."""
 _ROUND_S = 2.0
 """How long the messages of one round may take to reach everybody."""
 
@@ -110,9 +112,9 @@ def judge_eviction(play: Play, group: str) -> list[Violation]:
 def wait_for_recovery(play: Play, group: str, limit_s: float) -> bool:
     """Whether, within `limit_s`, two rounds of messages in a row reach everybody."""
     world = play.world
-    limit, good, rounds = world.now + limit_s, 0, 0
-    while world.now < limit:
-        if play.is_stopped():
+    start, good, rounds = world.now, 0, 0
+    while world.now < start + limit_s:
+        if world.now >= start + _STOPPED_S and play.is_stopped():
             return True
         rounds += 1
         if play.in_one_view() and _round(play, group, rounds):
