@@ -215,6 +215,8 @@ class Reliable(Multicast):
             behind = self.stability.positions_behind(digest.member, digest.check)
             if behind is None:
                 self.repair.ask_positions(digest.member)
+            elif not digest.catching_up:
+                self.stability.note_said(digest.member, behind)
             if not behind:
                 return
             have, start = behind, 0
@@ -223,6 +225,8 @@ class Reliable(Multicast):
         if len(streams) != len(have) or len(tops) != len(have):
             self.drops["malformed"] += 1
             return
+        if len(have) == len(self.streams) and not digest.catching_up:
+            self.stability.note_said(digest.member, have)
         for stream, top in zip(streams, tops, strict=True):
             if top > stream.known and stream.sender != self.me and not self.frozen:
                 # No further than the window: what lies beyond would not be taken yet, and may be a lie.
@@ -384,6 +388,19 @@ class Reliable(Multicast):
             self.repair.ask_for(starved)
 
     def repairs(self) -> bool:
+        return True
+
+    def disproves(self, child: MessageId, parent: MessageId) -> bool:
+        stream = self.data.get(parent.sender)
+        if stream is None:
+            return False
+        if stream is self.mine:
+            return stream.high < parent.seqno
+        said, source = self.stability.said.get(parent.sender), self.data.get(child.sender)
+        if said is None or source is None or said[stream.index] >= parent.seqno or said[source.index] < child.seqno:
+            return False
+        # Only `want` can have made it known. If it was sent since then, a digest or the next frame will tell.
+        stream.known = max(stream.top, said[stream.index], stream.high)
         return True
 
     # -- questions -------------------------------------------------------------------------------------------------------------
