@@ -128,8 +128,8 @@ class Reliable(Multicast):
                 context.latest = sent_at
             elif sent_at > context.latest:
                 self.drops["clock_ahead"] += 1
-            if stream.attempt:
-                self.repair.progress(stream)
+            if stream.marks:
+                self.repair.fill(stream, first, high)
             if self.forwards and not self.frozen:
                 self.forward(stream, wire, source)
             self.accept(batch, first, last)
@@ -157,7 +157,7 @@ class Reliable(Multicast):
         stream = self.stream_of(fragment)
         if stream is None:
             return
-        number = fragment.first
+        number, known = fragment.first, stream.known
         if number > stream.high + self.reach(stream):
             self.drops["beyond_window"] += 1
         elif not self.add_part(stream, fragment, wire):
@@ -169,7 +169,7 @@ class Reliable(Multicast):
                 self.repair.progress(stream)
             whole = self.assembled(stream, number)
             if whole is None:
-                self.repair.note_gap(stream)
+                self.repair.note_gap(stream, number > known)
             elif not self.refused(whole[0]) and self._take(stream, number, number, whole[1], source, forward=False):
                 self.adopt(whole[0].sent_at)
                 self.accept(whole[0], number, number)
@@ -182,7 +182,7 @@ class Reliable(Multicast):
             # A sender waits for the slowest member, so it cannot be further ahead of this one than the window.
             self.drops["beyond_window"] += 1
             return []
-        before = stream.high
+        before, known = stream.high, stream.known
         fresh = stream.take(first, last)
         if not fresh:
             self.drops["duplicate"] += 1
@@ -192,10 +192,10 @@ class Reliable(Multicast):
             stream.drop_parts(number)
         if first not in stream.frames:
             self.keep(stream, first, last, wires)
-        if stream.attempt and stream.high > before:
-            self.repair.progress(stream)
+        if first <= known and stream.marks:
+            self.repair.fill(stream, first, before)
         if stream.high < stream.known:
-            self.repair.note_gap(stream)
+            self.repair.note_gap(stream, first > known + 1)
         if forward and self.forwards and not self.frozen:
             self.forward(stream, wires[0], source)
         return fresh
@@ -380,8 +380,8 @@ class Reliable(Multicast):
         for sender, seqno in ids:
             stream = self.data.get(sender)
             if stream is not None and stream.high < seqno <= stream.high + self.window:
-                stream.known = max(stream.known, seqno)
-                self.repair.note_gap(stream)
+                new, stream.known = seqno > stream.known, max(stream.known, seqno)
+                self.repair.note_gap(stream, new)
                 if stream.attempt and seqno not in stream.above:
                     starved.append((stream, seqno))
         if starved:
@@ -400,7 +400,7 @@ class Reliable(Multicast):
         if said is None or source is None or said[stream.index] >= parent.seqno or said[source.index] < child.seqno:
             return False
         # Only `want` can have made it known. If it was sent since then, a digest or the next frame will tell.
-        stream.known = max(stream.top, said[stream.index], stream.high)
+        stream.forget_known(said[stream.index])
         return True
 
     # -- questions -------------------------------------------------------------------------------------------------------------

@@ -476,11 +476,7 @@ class Semantic(Ordering):
         waiting = self._senders[batch.sender].waiting
         if not waiting:
             return []
-        return [
-            (seqno, seqno, self._undelivered(batch, seqno))
-            for seqno in range(low, high + 1)
-            if seqno in waiting
-        ]
+        return [(seqno, seqno, self._undelivered(batch, seqno)) for seqno in range(low, high + 1) if seqno in waiting]
 
     @property
     def held(self) -> int:
