@@ -41,6 +41,18 @@ def test_the_benchmark_prints_its_rows(capsys: pytest.CaptureFixture[str], monke
     assert "messages/s" in capsys.readouterr().out
 
 
+def test_the_cost_of_repair_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Somebody would tune a group for a bad network without seeing what it sends again."""
+    assert main(["bench", "repair", "--messages", "300", "--json"]) == OK
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    quiet = {(row["low_ms"], row["high_ms"]): row for row in rows if not row["loss"] and row["high_ms"] <= 20}
+    assert len(quiet) == 3
+    assert all(row["data_frames"] == row["needed_frames"] == 900 and row["requests"] == row["repairs"] == 0 for row in quiet.values())
+    assert all(row["recovered"] and row["p50_ms"] > row["high_ms"] for row in rows if row["loss"] >= 0.05)
+    assert main(["bench", "repair", "--messages", "300"]) == OK
+    assert "extra" in capsys.readouterr().out
+
+
 def test_the_cost_of_membership_is_the_same_on_every_machine_and_grows_as_it_should(capsys: pytest.CaptureFixture[str]) -> None:
     """Somebody would plan a large group with numbers that are true of one machine, or of small groups only."""
     assert main(["bench", "membership", "--members", "4,8,16", "--json"]) == OK

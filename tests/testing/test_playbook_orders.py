@@ -200,10 +200,47 @@ def test_semantic_refuses_to_answer_what_was_not_read() -> None:
     play("semantic") >> sends(b"yes", reply_to="B1") << refuses("UnknownParent") >> sends(b"me", reply_to="A1") << refuses("UnknownParent")
 
 
-def test_semantic_drops_an_answer_to_what_cannot_exist() -> None:
-    """A broken peer could fill the store with messages that wait for ever."""
+def test_semantic_delivers_an_answer_to_what_cannot_exist_as_an_orphan() -> None:
+    """A broken peer could fill the store with messages that wait for ever; or some members drop what others deliver."""
     for parent in ("B1", "B7", "Z1"):
-        play("semantic") >> got(batch("B", 1, parents=[parent])) << nothing() << holds(0) << drops("impossible_parent")
+        play("semantic") >> got(batch("B", 1, parents=[parent])) << orphans("B1", parent) << holds(0)
+
+
+def test_semantic_decides_on_a_departed_sender_by_the_past_of_the_group() -> None:
+    """An answer to a number that a departed member never used would wait until the next view, and one to its last message be an orphan."""
+    book = play("semantic", members="ABC") >> got(batch("C", 1)) >> got(batch("C", 3)) >> view("A", "B")
+    book = book >> got(batch("B", 1, parents=["C3"], view=2)) << delivers("B1") >> got(batch("B", 2, parents=["C2"], view=2))
+    book = book << orphans("B2", "C2") >> got(batch("B", 3, parents=["C4"], view=2)) << orphans("B3", "C4") << holds(0)
+    book >> sends(b"", reply_to="C3") << delivers("A1") >> sends(b"", after=["C3", "C4"]) << refuses("UnknownParent")
+
+
+def test_semantic_waits_for_the_parents_that_can_come_before_it_marks_the_others() -> None:
+    """A message after several, one of which cannot exist, would be delivered before the others, or without the mark."""
+    for after in (["C1", "Z1"], ["Z1", "C1"], ["B9", "C1"]):
+        lost = next(name for name in after if name != "C1")
+        book = play("semantic") >> got(batch("B", 1, after={1: after})) << nothing() << holds(1) >> got(batch("C", 1)) << holds(0)
+        assert book.delivered() == ["C1", f"B1 without {lost}"]
+
+
+def test_semantic_orphans_a_message_that_names_a_later_one_of_its_sender_in_every_arrival() -> None:
+    """B1 names B3. Who has B3 first would deliver B1 as if all were well."""
+    for arrival in permutations([batch("B", 1, parents=["B3"]), batch("B", 2), batch("B", 3)]):
+        book, there = play("semantic"), []
+        for frame in arrival:
+            book = book >> got(frame)
+            there += book.delivered()
+        assert sorted(there) == ["B1 without B3", "B2", "B3"]
+
+
+def test_semantic_opens_circles_alike_in_every_arrival() -> None:
+    """B1, C1 and D1 name each other in a circle, and D2 answers D1: they would wait until the next view, or differ in what is marked."""
+    frames = [batch("B", 1, parents=["C1"]), batch("C", 1, parents=["D1"]), batch("D", 1, parents=["B1"]), batch("D", 2, parents=["D1"])]
+    for arrival in permutations(frames):
+        book = play("semantic", settings=Settings(parent_s=1.0))
+        for frame in arrival:
+            book = book >> got(frame) << nothing()
+        book = book >> waits(2.5) << holds(0)
+        assert book.delivered() == ["B1 without C1", "D1", "C1", "D2"] or book.delivered() == ["B1 without C1", "D1", "D2", "C1"]
 
 
 def test_semantic_asks_for_a_parent_that_does_not_come() -> None:

@@ -84,6 +84,41 @@ def semantic(
 
 
 @app.command()
+def repair(
+    messages: Annotated[int, typer.Option(metavar="COUNT", min=1, max=100_000, help="Messages that one member sends to three.")] = 5_000,
+    seed: Annotated[int, typer.Option(metavar="NUMBER", help="The seed of every network.")] = 1,
+    json: arguments.Json = False,
+) -> None:
+    """What repair costs, and how long it takes, on networks that delay, reorder and lose frames.
+
+    Everything is counted in the simulator in virtual time, so the numbers are the same on every machine. Extra frames are data frames
+    beyond one for each message and receiver. The recovery time is from sending a message to its arrival, for those that did not
+    arrive at once."""
+    from antiphon.bench import repair as bench_repair
+
+    rows = []
+    with terminal.progress("counting") as advance:
+        for done, row in enumerate(bench_repair.rows(messages, seed), 1):
+            rows.append(row)
+            advance(done, len(bench_repair.WEATHERS))
+    if json:
+        terminal.print_json({"rows": rows})
+        return
+    table = Table("delay", "loss")
+    for heading in ("data frames", "extra", "requests", "repairs", "recovered", "p50 ms", "p99 ms"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            f"{row['low_ms']:g} … {row['high_ms']:g} ms" if row["low_ms"] != row["high_ms"] else f"{row['low_ms']:g} ms",
+            f"{row['loss']:.0%}",
+            *(f"{row['data_frames']:,}", f"{row['extra_percent']:.1f} %"),
+            *(f"{row[name]:,}" for name in ("requests", "repairs", "recovered")),
+            *("" if row[name] is None else f"{row[name]:,.1f}" for name in ("p50_ms", "p99_ms")),
+        )
+    terminal.out.print(table)
+
+
+@app.command()
 def membership(
     members: Annotated[str, typer.Option(metavar="SIZES", help="The sizes of the groups, with commas between them.")] = "10,50,100,200",
     json: arguments.Json = False,

@@ -56,8 +56,6 @@ class Context:
         self.me, self.group, self.view = me, group, view
         self.options, self.settings = options, settings
         self.rng, self.now = rng, now
-        self.newcomer = cut is not None
-        """Whether the group was there before this member."""
         self.cut = cut or {}
         """Up to which number each sender's messages lie before a newcomer's time."""
         self.flushing = False

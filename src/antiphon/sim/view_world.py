@@ -24,6 +24,7 @@ from antiphon.model.ids import MemberId, MessageId, new_group_id, new_member_id
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.view import View
 from antiphon.protocol.endpoint import Endpoint
+from antiphon.protocol.sync.ledger import Ledger
 from antiphon.sim.carrier import Place
 from antiphon.sim.ground import Ground
 from antiphon.sim.log import Sent, hash_of
@@ -48,6 +49,8 @@ class ViewWorld(Ground[Member]):
         self._ids = random.Random(f"{seed}/ids")
         self._member_by_id: dict[Place, Member] = {}
         self._group = new_group_id("group", self._ids)
+        self._past = Ledger()
+        """What was delivered in views that have ended: a newcomer knows it, as by synchronisation."""
         for name in self.names:
             self._start(name)
         self._view = View(1, tuple(self._process(name).id for name in self.names))
@@ -101,6 +104,10 @@ class ViewWorld(Ground[Member]):
         veterans = [member for member in members if member.alive and member.joined]
         cut: dict[MemberId, int] = {}
         for member in veterans:
+            for sender, (high, *above) in zip(member.core.view.members, member.core.holdings(), strict=False):
+                for low, last in ((1, high), *zip(above[::2], above[1::2], strict=True)):
+                    if low <= last:
+                        self._past.add(sender, low, last)
             member.install(view)
             for sender, position in member.core.multicast.positions().items():
                 cut[sender] = max(position, cut.get(sender, 0))
@@ -119,6 +126,9 @@ class ViewWorld(Ground[Member]):
         rng = random.Random(f"{self.seed}/member/{member.id}")
         recorder = None if self.tracing is None else self.tracing.recorder(member.name, member.now)
         member.join(self._group, self._view, self.options, self.settings, rng, cut, recorder)
+        for sender, low, high in self._past:
+            if sender not in self._view:
+                member.core.know(sender, low, high)
 
     # -- one turn --------------------------------------------------------------------------------------------------------------
 

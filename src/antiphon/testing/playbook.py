@@ -215,6 +215,7 @@ class _Floor:
     def __init__(self, book: Playbook, repairs: bool) -> None:
         self._book, self._repairs = book, repairs
         self._last = 0
+        self.held = None
 
     def cast_record(self, count: int, body: Stamp) -> None:
         book, first = self._book, self._last + 1
@@ -230,6 +231,9 @@ class _Floor:
 
     def repairs(self) -> bool:
         return self._repairs
+
+    def disproves(self, child: MessageId, parent: MessageId) -> bool:
+        return False
 
 
 def _short(name: MessageId) -> str:

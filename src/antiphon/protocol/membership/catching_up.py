@@ -94,6 +94,8 @@ class CatchingUp:
         self.wants = Wants()
         if not self.synchronised:
             self.synchronised = True
+            # Also of what it did not want a member must know that it existed: an answer to it is no orphan, here as elsewhere.
+            self._know(self._past.before())
             member.deliveries.hear_all(endpoint)
             self._port.tell(Synchronised(view))
         if endpoint.holding:

@@ -353,6 +353,11 @@ class Multicast(ABC):
         """Whether a missing message can still come."""
         return False
 
+    def disproves(self, child: MessageId, parent: MessageId) -> bool:
+        """Whether the sender of `parent` has said that it had received `child` and had not yet sent `parent`. Then `parent` is not asked
+        for any longer."""
+        return False
+
     # -- questions -------------------------------------------------------------------------------------------------------------
 
     @abstractmethod

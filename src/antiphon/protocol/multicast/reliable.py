@@ -128,8 +128,8 @@ class Reliable(Multicast):
                 context.latest = sent_at
             elif sent_at > context.latest:
                 self.drops["clock_ahead"] += 1
-            if stream.attempt:
-                self.repair.progress(stream)
+            if stream.marks:
+                self.repair.fill(stream, first, high)
             if self.forwards and not self.frozen:
                 self.forward(stream, wire, source)
             self.accept(batch, first, last)
@@ -157,7 +157,7 @@ class Reliable(Multicast):
         stream = self.stream_of(fragment)
         if stream is None:
             return
-        number = fragment.first
+        number, known = fragment.first, stream.known
         if number > stream.high + self.reach(stream):
             self.drops["beyond_window"] += 1
         elif not self.add_part(stream, fragment, wire):
@@ -169,7 +169,7 @@ class Reliable(Multicast):
                 self.repair.progress(stream)
             whole = self.assembled(stream, number)
             if whole is None:
-                self.repair.note_gap(stream)
+                self.repair.note_gap(stream, number > known)
             elif not self.refused(whole[0]) and self._take(stream, number, number, whole[1], source, forward=False):
                 self.adopt(whole[0].sent_at)
                 self.accept(whole[0], number, number)
@@ -182,7 +182,7 @@ class Reliable(Multicast):
             # A sender waits for the slowest member, so it cannot be further ahead of this one than the window.
             self.drops["beyond_window"] += 1
             return []
-        before = stream.high
+        before, known = stream.high, stream.known
         fresh = stream.take(first, last)
         if not fresh:
             self.drops["duplicate"] += 1
@@ -192,10 +192,10 @@ class Reliable(Multicast):
             stream.drop_parts(number)
         if first not in stream.frames:
             self.keep(stream, first, last, wires)
-        if stream.attempt and stream.high > before:
-            self.repair.progress(stream)
+        if first <= known and stream.marks:
+            self.repair.fill(stream, first, before)
         if stream.high < stream.known:
-            self.repair.note_gap(stream)
+            self.repair.note_gap(stream, first > known + 1)
         if forward and self.forwards and not self.frozen:
             self.forward(stream, wires[0], source)
         return fresh
@@ -215,6 +215,8 @@ class Reliable(Multicast):
             behind = self.stability.positions_behind(digest.member, digest.check)
             if behind is None:
                 self.repair.ask_positions(digest.member)
+            elif not digest.catching_up:
+                self.stability.note_said(digest.member, behind)
             if not behind:
                 return
             have, start = behind, 0
@@ -223,6 +225,8 @@ class Reliable(Multicast):
         if len(streams) != len(have) or len(tops) != len(have):
             self.drops["malformed"] += 1
             return
+        if len(have) == len(self.streams) and not digest.catching_up:
+            self.stability.note_said(digest.member, have)
         for stream, top in zip(streams, tops, strict=True):
             if top > stream.known and stream.sender != self.me and not self.frozen:
                 # No further than the window: what lies beyond would not be taken yet, and may be a lie.
@@ -376,14 +380,27 @@ class Reliable(Multicast):
         for sender, seqno in ids:
             stream = self.data.get(sender)
             if stream is not None and stream.high < seqno <= stream.high + self.window:
-                stream.known = max(stream.known, seqno)
-                self.repair.note_gap(stream)
+                new, stream.known = seqno > stream.known, max(stream.known, seqno)
+                self.repair.note_gap(stream, new)
                 if stream.attempt and seqno not in stream.above:
                     starved.append((stream, seqno))
         if starved:
             self.repair.ask_for(starved)
 
     def repairs(self) -> bool:
+        return True
+
+    def disproves(self, child: MessageId, parent: MessageId) -> bool:
+        stream = self.data.get(parent.sender)
+        if stream is None:
+            return False
+        if stream is self.mine:
+            return stream.high < parent.seqno
+        said, source = self.stability.said.get(parent.sender), self.data.get(child.sender)
+        if said is None or source is None or said[stream.index] >= parent.seqno or said[source.index] < child.seqno:
+            return False
+        # Only `want` can have made it known. If it was sent since then, a digest or the next frame will tell.
+        stream.forget_known(said[stream.index])
         return True
 
     # -- questions -------------------------------------------------------------------------------------------------------------

@@ -5,11 +5,28 @@ once: to the asker alone, or to all when another member asked for the same a mom
 is gone or unreachable: then whoever holds the frame answers after a random pause, to all, unless an answer is heard first. The
 pause between requests follows the time that answers took. An answer is the original frame, byte for byte.
 
-Keeps one deadline per stream with a gap, and the frames answered lately, both bounded.
+**When a gap is asked for.** What is missing may only be late. The time that late messages of a sender need is estimated as TCP estimates
+its retransmission time-out (RFC 6298): the mean plus four mean deviations of how long a gap was open that closed by itself. Gaps that
+somebody had asked for do not count, so a repair is not taken for a late message. The estimate halves every `_FADE_S` without such a gap,
+and counts only while enough gaps close by themselves. Traffic in order costs nothing: only frames out of order are looked at.
+
+| of this sender                                          | a gap is asked for when it has been open for                  |
+|---------------------------------------------------------|---------------------------------------------------------------|
+| nothing was ever repaired                               | `nack_s`, or the estimate if that is longer                   |
+| something was, and late messages need < `nack_s` / 2    | `nack_s` / 2: it is very probably lost                        |
+| something was, and late messages need more              | `nack_s`, or the estimate if that is longer                   |
+| in any case                                             | at most a quarter of `nack_max_s`, or `nack_s`                |
+
+A request names also younger gaps, as far as late messages need less time than those have been open. It is repeated when an answer should
+be here: after twice the time that answers took, at least `nack_s` and the estimate; the pause doubles while nothing comes of what
+was asked for.
+
+Keeps one deadline per stream with a gap, since when its gaps are open, and the frames answered lately, all bounded.
 """
 
 from __future__ import annotations
 
+import math
 from operator import itemgetter
 
 from antiphon.model import codec
@@ -24,6 +41,15 @@ _DOUBLINGS = 16
 """How often the pause between requests is doubled at most, whatever `nack_max_s` says."""
 _SENDER_ALONE = 2
 """Up to this attempt the sender's own answer is enough."""
+_SPREAD = 1.1
+"""A gap is asked for within this many times the time it may be open: members that miss the same should not all ask at once."""
+_DEVIATIONS = 4.0
+"""How many mean deviations above the mean the estimate lies: as in RFC 6298."""
+_FADE_S = 10.0
+"""After how long without a late message the estimate counts half."""
+_LATE_SHARE, _SHARE_GAIN = 0.04, 1 / 32
+"""The share of gaps that must close by themselves for the estimate to count, and the weight of each gap in it. Where frames are lost and
+requests are not heard, an answer to another member looks like a late message, and is rare."""
 _LOOKS = 16
 _ANSWERS_LIMIT = 4_096
 """Frames that wait to be sent as an answer, and answers remembered."""
@@ -33,6 +59,8 @@ class Repair:
     def __init__(self, context: Context, streams: list[Stream]) -> None:
         self.context, self.settings, self.drops = context, context.settings, context.drops
         self.requests_sent = self.repairs_sent = 0
+        self._longest_s = max(context.settings.nack_s, context.settings.nack_max_s / 4)
+        """How long a gap may be open at most before it is asked for."""
         self._answer_s = 0.0
         """How long an answer takes to come, smoothed."""
         self._timer: Timer | None = None
@@ -44,6 +72,9 @@ class Repair:
         self.streams = streams
         self._frozen = False
         self._gapped: dict[int, Stream] = {}
+        for stream in streams:
+            stream.marks.clear()
+            stream.attempt = 0
         self._answers: dict[tuple[int, int, int], tuple[float, int]] = {}
         """(stream, first, part) of a frame to when it will be sent to all, unless somebody else does it first, and the attempt."""
         self._answered: dict[tuple[int, int, int], tuple[float, MemberId | None]] = {}
@@ -61,51 +92,126 @@ class Repair:
         elif self._resting and not resting:
             self._resting = False
             for stream in self.streams:
-                self.note_gap(stream, 0.0)
+                self.note_gap(stream, at_once=True)
         self._resting = resting
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
-    def note_gap(self, stream: Stream, patience: float = 1.0) -> None:
-        """Something of the stream is missing, at least for now: it is asked for when `patience` times the usual pause is over."""
-        if stream.index not in self._gapped and stream.high < stream.known and not self._frozen and not self._resting:
+    def note_gap(self, stream: Stream, new: bool = True, at_once: bool = False) -> None:
+        """Something of the stream is missing, at least for now; `new`: more than before. It is asked for after a while, or `at_once`."""
+        if stream.high >= stream.known or self._frozen or self._resting:
+            return
+        if new or not stream.marks:
+            stream.mark(self.context.now - (self._longest_s if at_once else 0.0))
+        if stream.index not in self._gapped:
             self._gapped[stream.index] = stream
             stream.attempt = 0
-            self._ask_at(stream, patience * self.settings.nack_s * self.context.rng.uniform(0.5, 1.5))
+            self._ask_at(stream, self.context.now if at_once else self._due(stream))
+
+    def fill(self, stream: Stream, first: int, before: int) -> None:
+        """Something that was missing is here, from number `first` on; the stream was without a gap up to `before`."""
+        if first <= stream.heard_to:
+            if stream.attempt and first <= stream.asked_to:
+                self._note_answer(stream)
+            stream.late_share -= stream.late_share * _SHARE_GAIN
+        elif (since := stream.missing_since(first)) is not None:
+            self._learn(stream, self.context.now - since)
+        if stream.high > before:
+            stream.prune_marks()
+            if stream.attempt:
+                self.progress(stream)
+            elif not stream.marks:
+                self._gapped.pop(stream.index, None)
+
+    def _note_answer(self, stream: Stream) -> None:
+        """Something that was asked for is here: learns how long that takes. Only the first of it counts: the others may have been lost."""
+        stream.answers += 1
+        if stream.answers == 1:
+            took = self.context.now - stream.asked_at
+            self._answer_s += (took - self._answer_s) * (0.125 if self._answer_s else 1.0)
+
+    def _learn(self, stream: Stream, late_s: float) -> None:
+        """A message that nobody had asked for came so much after its gap was seen."""
+        if stream.late_s:
+            stream.late_dev_s += (abs(stream.late_s - late_s) - stream.late_dev_s) / 4
+            stream.late_s += (late_s - stream.late_s) / 8
+        else:
+            stream.late_s, stream.late_dev_s = late_s, late_s / 2
+        stream.late_at = self.context.now
+        stream.late_share += (1.0 - stream.late_share) * _SHARE_GAIN
+
+    def _late_s(self, stream: Stream) -> float:
+        """How long late messages of the stream need, almost always; 0 when there are none."""
+        if stream.late_share < _LATE_SHARE:
+            return 0.0
+        late_s = stream.late_s + _DEVIATIONS * stream.late_dev_s
+        return late_s * math.exp2((stream.late_at - self.context.now) / _FADE_S)
+
+    def _wait_s(self, stream: Stream) -> float:
+        """How long a gap of the stream may be open before it is asked for."""
+        late_s, nack_s = self._late_s(stream), self.settings.nack_s
+        if late_s < nack_s / 2 and stream.lossy:
+            return nack_s / 2
+        return max(nack_s, min(late_s, self._longest_s))
+
+    def _due(self, stream: Stream) -> float:
+        """When the first gap of the stream will have been open for long enough."""
+        return stream.marks[0][0] + self._wait_s(stream) * self.context.rng.uniform(1.0, _SPREAD)
 
     def _forget_gaps(self) -> None:
         for stream in self._gapped.values():
             stream.attempt = 0
+            stream.marks.clear()
         self._gapped.clear()
 
     def progress(self, stream: Stream) -> None:
-        """The first thing missing of the stream, which had been asked for, is here: learns how long that takes, asks for the rest soon."""
-        self._answer_s += 0.125 * (self.context.now - stream.asked_at - self._answer_s)
+        """The first thing missing of the stream, which had been asked for, is here, or a part of it: asks for the rest soon."""
+        self._note_answer(stream)
         stream.attempt = 0
-        if stream.high < stream.known:
-            self._ask_at(stream, self.settings.nack_s * self.context.rng.uniform(0.5, 1.5))
-        else:
+        stream.lossy = True
+        if not stream.marks:
             self._gapped.pop(stream.index, None)
+        elif stream.high < stream.asked_to:
+            # The answer to what was asked for with it may still be on its way.
+            again = self.context.now + max(self.settings.nack_s / 2, self._late_s(stream)) * self.context.rng.uniform(1.0, _SPREAD)
+            self._ask_at(stream, max(again, self._due(stream)))
+        else:
+            self._ask_at(stream, self._due(stream))
 
     def _ask(self) -> None:
         now, settings = self.context.now, self.settings
         request = Request(self.context)
         for stream in list(self._gapped.values()):
-            if not stream.gapped:
+            if not stream.marks:
                 del self._gapped[stream.index]
             elif stream.nack_at <= now and request.room > 0:
+                wait_s, late_s = self._wait_s(stream), self._late_s(stream)
+                if stream.marks[0][0] + wait_s > now:
+                    # The gap for which the time was set has closed, or late messages need more than they did then.
+                    stream.nack_at = self._due(stream)
+                    continue
+                # As long as nothing is known to be lost, some gaps are left to show whether they close by themselves.
+                ripe = now - max(min(late_s, wait_s), 0.0 if stream.lossy else settings.nack_s / 4)
+                upto = max((upto for since, upto in stream.marks if since <= ripe), default=stream.marks[0][1])
                 # The lowest number first: it is what the rest waits for, and the last to be abandoned. But nobody may have it any more, or
                 # there may be no room for it here before another has come: so every other repeated request begins further on.
-                missing = stream.lacks(stream.high + 1, stream.known)
+                missing = stream.lacks(stream.high + 1, upto)
                 turn = stream.attempt // 2 % len(missing) if stream.attempt % 2 else 0
                 for low, high in missing[turn:]:
                     if request.room <= 0:
                         break
                     request.add(stream, low, high, stream.attempt)
-                if not stream.attempt:
-                    stream.asked_at = now
+                stream.asked_to = max(stream.asked_to, upto)
+                stream.heard_to = max(stream.heard_to, upto)
+                # What was asked for comes, if not all of it: no reason to ask less often.
+                if not stream.attempt or (stream.answers and late_s < settings.nack_s / 2):
+                    stream.asked_at, stream.doublings = now, 0
+                else:
+                    stream.doublings += 1
+                stream.answers = 0
                 # Asking again before an answer can be here would only bring it twice.
-                pause = max(settings.nack_s, 2 * self._answer_s) * 2 ** min(stream.attempt, _DOUBLINGS)
+                answer_s = 2 * (self._answer_s or settings.nack_s)
+                pause = max(settings.nack_s, answer_s, late_s) * 2 ** min(stream.doublings, _DOUBLINGS)
                 stream.attempt += 1
                 stream.put_off = False
                 stream.nack_at = now + min(pause, settings.nack_max_s) * self.context.rng.uniform(0.75, 1.25)
@@ -130,13 +236,14 @@ class Repair:
     def _put_off(self, stream: Stream, low: int, high: int) -> None:
         """Another member asks for `low … high`: no need to ask for the same now. Once for each own request: who asks without end must
         not keep the others from asking."""
+        stream.heard_to = max(stream.heard_to, min(high, stream.known))
         if stream.index in self._gapped and low <= stream.high + 1 <= high and not stream.put_off:
             stream.put_off = True
             pause = max(self.settings.nack_s, self._answer_s) * self.context.rng.uniform(1.0, 2.0)
             stream.nack_at = max(stream.nack_at, self.context.now + pause)
 
-    def _ask_at(self, stream: Stream, seconds: float) -> None:
-        stream.nack_at = self.context.now + seconds
+    def _ask_at(self, stream: Stream, when: float) -> None:
+        stream.nack_at = when
         if self._timer is None or self._timer.callback is None or self._timer.when > stream.nack_at:
             self._arm(stream.nack_at)
 

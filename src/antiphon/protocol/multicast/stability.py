@@ -52,6 +52,8 @@ class Stability:
         self.start = start = [stream.high for stream in streams]
         """Where the streams were when the view began."""
         self.rows: list[list[int]] = [start] * len(view.members)
+        self.said: dict[MemberId, list[int]] = {}
+        """All positions of a member as it said them at one time. `rows` may be put together from several digests."""
         self._checks: list[int | None] = [None] * len(view.members)
         """The checksum of each row, as far as it was needed."""
         self._unsettled = self._gapped = False
@@ -85,6 +87,10 @@ class Stability:
             return False
         self.own_stable = stable
         return True
+
+    def note_said(self, member: MemberId, positions: list[int]) -> None:
+        """Notes positions that a member said together, none of which it is about to send again; none stands for those of its row."""
+        self.said[member] = positions or self.rows[self.rank_by_member[member]]
 
     def positions_behind(self, member: MemberId, check: int) -> list[int] | None:
         """The positions that a member's checksum stands for: none where there is nothing to learn from it, None where it says nothing."""

@@ -14,14 +14,17 @@ from antiphon.model.frames import Fragment
 from antiphon.model.ids import MemberId
 from antiphon.model.ranges import Ranges
 
+_MARKS_LIMIT = 64
+"""How many times are remembered at which gaps were seen."""
 _PASSED_LIMIT = 4_096
 """Parts that are remembered as sent on; beyond it none is, and repair does the rest."""
 
 
 class Stream:
     __slots__ = (
-        *("_passed", "above", "asked_at", "attempt", "bytes", "firsts", "frames", "high", "index", "known", "lasts", "nack_at"),
-        *("parts", "parts_bytes", "put_off", "rests", "say_at", "say_at_bytes", "sender", "stable", "tidy", "top"),
+        *("_passed", "above", "answers", "asked_at", "asked_to", "attempt", "bytes", "doublings", "firsts", "frames", "heard_to"),
+        *("high", "index", "known", "lasts", "late_at", "late_dev_s", "late_s", "late_share", "lossy", "marks", "nack_at", "parts"),
+        *("parts_bytes", "put_off", "rests", "say_at", "say_at_bytes", "sender", "stable", "tidy", "top"),
     )
 
     def __init__(self, index: int, sender: MemberId, cut: int = 0) -> None:
@@ -47,7 +50,19 @@ class Stream:
         """Number of a half-arrived message to how many parts it has and the frames of those that are here, by index."""
         self.parts_bytes = 0
         self.attempt, self.nack_at, self.asked_at = 0, 0.0, 0.0
+        self.answers = self.doublings = 0
+        """How much of what was asked for came since the last request, and how often in a row nothing did."""
         self.put_off = False
+        self.asked_to = self.heard_to = cut
+        """Up to which number messages were asked for by this member, and by any."""
+        self.marks: list[tuple[float, int]] = []
+        """Since when what is missing up to which number is known to be missing, both rising. Empty when nothing is missing."""
+        self.late_s = self.late_dev_s = self.late_at = 0.0
+        """How long after its gap was seen a late message comes: mean, mean deviation, and when that was last seen."""
+        self.late_share = 0.0
+        """Of the gaps that closed lately, the share that closed before anybody asked."""
+        self.lossy = False
+        """Whether something came only after it was asked for."""
         self._passed: set[tuple[int, int]] = set()
         """Number and index of the parts that were sent on, of messages that are not here yet."""
 
@@ -75,6 +90,32 @@ class Stream:
         if last > self.known:
             self.known = last
         return fresh
+
+    def mark(self, now: float) -> None:
+        """Notes that everything missing up to `known`, as far as it was not noted before, is missing since now."""
+        marks = self.marks
+        if not marks or marks[-1][1] < self.known:
+            marks.append((now, self.known))
+            if len(marks) > _MARKS_LIMIT:
+                # The later mark of two counts for both: what is missing is at worst asked for a little later.
+                del marks[:-1:2]
+
+    def missing_since(self, number: int) -> float | None:
+        """Since when a number is known to be missing; None when it is not."""
+        return next((since for since, upto in self.marks if upto >= number), None)
+
+    def prune_marks(self) -> None:
+        """Forgets the marks of what is here."""
+        marks, count = self.marks, 0
+        while count < len(marks) and marks[count][1] <= self.high:
+            count += 1
+        del marks[:count]
+
+    def forget_known(self, known: int) -> None:
+        """No more than `known` is known to exist, whatever was said before."""
+        self.known = max(known, self.top, self.high)
+        self.marks = [(since, min(upto, self.known)) for since, upto in self.marks]
+        self.prune_marks()
 
     def keep(self, first: int, last: int, wires: Sequence[bytes]) -> None:
         """Keeps a frame, or the fragments of one message, for repairs."""

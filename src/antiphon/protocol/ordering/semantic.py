@@ -8,12 +8,28 @@ O(q) for q released messages.
 
 The store is bounded by `waiting_messages`. At the bound, what would have to wait is not taken (so its sender is slowed down and the
 frame comes again later) unless something waits for it, and the missing parents are asked for. They are asked for anyway after
-`parent_s`. Over besteffort they are given up as lost, both times. A message that names one that cannot exist is counted and dropped.
+`parent_s`. Over besteffort they are given up as lost, both times.
+
+**Parents that cannot come.** `check` refuses to send a message that names anything its sender has not delivered. A faulty peer may send
+one all the same. Every member then delivers it as `Orphaned`, and decides so from what all members of the view share:
+
+| the parent's sender             | the number                                       | the message is                                     |
+|---------------------------------|--------------------------------------------------|----------------------------------------------------|
+| is in the view                  | up to the start of the view                      | delivered: the parent is in the past of the group  |
+| is in the view                  | was sent in this view                            | held until the parent is here                      |
+| is in the view                  | is not yet sent, by its sender's own digest      | orphaned, at the first look after that digest      |
+| is not in the view              | is in the past of the group                      | delivered                                          |
+| is not in the view, or unknown  | is not in the past of the group                  | orphaned at once                                   |
+| is the sender of the message    | is the message itself, or a later one            | orphaned at once                                   |
+
+The past of the group is what was delivered in views that have ended. A member that joins later learns it by synchronisation, whatever it
+wants of the messages themselves (`know`), before anything of its first view gets here; so all members give the same verdict. Messages
+that name each other in a circle are released at a look: the one with the lowest id is orphaned, the others follow it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import compress
 from typing import TypeAlias
 
@@ -48,9 +64,11 @@ _Child: TypeAlias = tuple[Batch, int]
 class _Sender:
     """What has come from one sender, what of it waits, and what waits for it."""
 
-    __slots__ = ("accepted", "children", "level", "waiting")
+    __slots__ = ("accepted", "children", "level", "present", "waiting")
 
-    def __init__(self, cut: int) -> None:
+    def __init__(self, cut: int, present: bool = True) -> None:
+        self.present = present
+        """Whether it is in the view: of any other sender nothing can come any more."""
         self.level = cut
         """Everything up to here has come in."""
         self.accepted = Ranges()
@@ -83,6 +101,18 @@ class _Sender:
         else:
             stack.append(others)  # type: ignore[arg-type]
 
+    def has_child(self, number: int, child: _Child) -> bool:
+        others = self.children.get(number)
+        return child in others if type(others) is list else child == others
+
+    def remove_child(self, number: int, child: _Child) -> None:
+        """Message `number` is no longer awaited by `child`."""
+        others = self.children[number]
+        if type(others) is list and len(others) > 1:
+            others.remove(child)
+        else:
+            del self.children[number]
+
     def is_delivered(self, number: int) -> bool:
         return (0 < number <= self.level or number in self.accepted) and number not in self.waiting
 
@@ -96,19 +126,15 @@ class _Sender:
 
 
 class _Senders(dict[MemberId, _Sender]):
-    """All senders that ever were in a view here, and what anyone else counts as."""
-
-    def __init__(self, stranger: _Sender) -> None:
-        super().__init__()
-        self._stranger = stranger
+    """The senders of the view and of the past; any other sender counts as one of which nothing has come, nor will."""
 
     def __missing__(self, member: MemberId) -> _Sender:
-        return self._stranger
+        return _UNKNOWN
 
 
-_NOBODY = _Sender(0)
-"""From whom nothing has come, nor will."""
-_EVERYTHING = 1 << 63
+_UNKNOWN = _Sender(0, present=False)
+_PAST_LIMIT = 65_536
+"""Senders that have left and are remembered, as many as the history remembers; the first to be known are forgotten first."""
 
 
 class Semantic(Ordering):
@@ -116,21 +142,31 @@ class Semantic(Ordering):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        # To a member that joined later, whoever it never met spoke before its time.
-        self._senders = _Senders(_Sender(_EVERYTHING) if context.newcomer else _NOBODY)
+        self._senders = _Senders()
         self._held = 0
         self._limit = context.settings.waiting_messages
         self._missing_before: dict[MessageId, None] = {}
         """The parents that were missing at the last look."""
         self._looking = False
+        self._circles = False
+        """Whether messages may wait for each other: one came that waits, and for which another waited."""
         self._ask_at = context.now
         self._begin(context.view.members, context.cut)
 
     def _begin(self, members: tuple[MemberId, ...], starts: dict[MemberId, int]) -> None:
         """What lies before a start counts as delivered; who is not named and not new goes on."""
+        senders = self._senders
+        for sender in senders.values():
+            sender.present = False
         for member in (*members, *starts):
-            if member in starts or member not in self._senders:
-                self._senders[member] = _Sender(starts.get(member, 0))
+            if member in starts or member not in senders:
+                senders[member] = _Sender(starts.get(member, 0), present=False)
+        for member in members:
+            senders[member].present = True
+        over = len(senders) - len(members) - _PAST_LIMIT
+        if over > 0:
+            for member in [member for member, sender in senders.items() if not sender.present][:over]:
+                del senders[member]
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
@@ -140,7 +176,14 @@ class Semantic(Ordering):
                 if not 1 <= name.seqno < seqno:
                     raise UnknownParent(name, "a message can follow only earlier messages of its own sender")
             elif not self.is_delivered(name):
+                if not self._senders[name.sender].present:
+                    raise UnknownParent(name, self._why_unknown())
                 raise UnknownParent(name)
+
+    def _why_unknown(self) -> str:
+        if self.context.multicast.held is not None:
+            return "its sender is not in the view, and this member is still catching up; send again when it has caught up"
+        return "its sender is not in the view, and it is not in the past of this group; answer a message that was delivered in this group"
 
     def is_delivered(self, message: MessageId) -> bool:
         return self._senders[message[0]].is_delivered(message[1])
@@ -171,8 +214,11 @@ class Semantic(Ordering):
         return "no_room"
 
     def _leaves_before(self, name: MessageId, batch: Batch, seqno: int) -> bool:
-        """Whether message `seqno` of the batch need not wait for the one it names: that is delivered, or stands before it in the batch."""
-        return self.is_delivered(name) or (name.sender == batch.sender and batch.first <= name.seqno < seqno)
+        """Whether message `seqno` of the batch need not wait for the one it names: that is delivered, stands before it in the batch, or
+        cannot come."""
+        if name.sender == batch.sender and batch.first <= name.seqno:
+            return True
+        return self.is_delivered(name) or not self._senders[name.sender].present
 
     def accept(self, batch: Batch, low: int, high: int) -> None:
         senders, deliver = self._senders, self.deliver
@@ -182,10 +228,10 @@ class Semantic(Ordering):
         if parents is None:
             deliver((batch, low, high))
         else:
-            whose = batch.whose
+            whose, members = batch.whose, batch.named
             if high - low + 1 < len(parents):
                 parents, whose = parents[low - batch.first : high + 1 - batch.first], whose[low - batch.first : high + 1 - batch.first]
-            named = [senders[member] for member in batch.named]
+            named = [senders[member] for member in members]
             after, waiting = batch.after, mine.waiting
             run, held = low, 0
             # Messages run … seqno-1 can be delivered and are not yet: they leave as one range. This loop is the one place that
@@ -193,7 +239,14 @@ class Semantic(Ordering):
             messages = zip(range(low, high + 1), parents, whose, strict=True)
             for seqno, number, index in messages if after is not None else compress(messages, parents):
                 if after is not None and seqno in after:
-                    if not self._hold_several(mine, batch, seqno):
+                    lost = self._hold_several(mine, batch, seqno)
+                    if lost is not None:
+                        if not lost:
+                            continue
+                        if run < seqno:
+                            deliver((batch, run, seqno - 1))
+                        deliver(Orphaned(batch, seqno, lost))
+                        run = seqno + 1
                         continue
                 elif not number:
                     continue
@@ -202,17 +255,22 @@ class Semantic(Ordering):
                     if number <= sender.level:
                         if number not in sender.waiting and (sender is not mine or number < seqno):
                             continue
-                    elif sender.accepted.lows and sender.is_delivered(number):
+                    elif sender.accepted.lows and sender.is_delivered(number) and (sender is not mine or number < seqno):
                         continue
-                    if sender is _NOBODY or (sender is mine and number >= seqno):
-                        # There can be no such message. Nothing may wait for what is dropped, so it counts as dealt with.
-                        self.context.drops["impossible_parent"] += 1
-                    else:
-                        waiting[seqno] = batch
-                        held += 1
-                        child = (batch, seqno)
-                        if sender.children.setdefault(number, child) is not child:
-                            sender.hold(number, child)
+                    if not sender.present or (sender is mine and number >= seqno):
+                        # It cannot come, as every member of the view sees: there is nothing to wait for.
+                        if run < seqno:
+                            deliver((batch, run, seqno - 1))
+                        deliver(Orphaned(batch, seqno, (MessageId(members[index], number),)))
+                        run = seqno + 1
+                        continue
+                    waiting[seqno] = batch
+                    held += 1
+                    child = (batch, seqno)
+                    if sender.children.setdefault(number, child) is not child:
+                        sender.hold(number, child)
+                    if seqno in mine.children:
+                        self._circles = True
                 if run < seqno:
                     deliver((batch, run, seqno - 1))
                 run = seqno + 1
@@ -232,22 +290,25 @@ class Semantic(Ordering):
             if numbers:
                 self._release(mine, numbers)
 
-    def _hold_several(self, mine: _Sender, batch: Batch, seqno: int) -> bool:
-        """Holds (or drops) a message that names several others; False when it can be delivered."""
+    def _hold_several(self, mine: _Sender, batch: Batch, seqno: int) -> tuple[MessageId, ...] | None:
+        """Holds a message that names several others, and returns None; if it need not wait, returns those of them that are lost."""
         missing: list[MessageId] = []
+        lost: list[MessageId] = []
         for name in dict.fromkeys(batch.follows(seqno)):
             sender = self._senders[name[0]]
-            if sender is _NOBODY or (sender is mine and name[1] >= seqno):
-                self.context.drops["impossible_parent"] += 1
-                return True
-            if not sender.is_delivered(name[1]):
-                missing.append(name)
-        if missing:
-            mine.waiting[seqno] = batch if len(missing) == 1 else _Several(batch, len(missing))
-            self._held += 1
-            for whose, number in missing:
-                self._senders[whose].hold(number, (batch, seqno))
-        return bool(missing)
+            if sender is mine and name[1] >= seqno:
+                lost.append(name)
+            elif not sender.is_delivered(name[1]):
+                (missing if sender.present else lost).append(name)
+        if not missing:
+            return tuple(lost)
+        mine.waiting[seqno] = batch if len(missing) == 1 and not lost else _Several(batch, len(missing))
+        self._held += 1
+        for whose, number in missing:
+            self._senders[whose].hold(number, (batch, seqno))
+        if seqno in mine.children:
+            self._circles = True
+        return None
 
     def _release(self, parent: _Sender, numbers: list[int]) -> None:
         """Delivers what waited for these messages of `parent` and, after each, what waited for it: depth first, in arrival order,
@@ -277,15 +338,20 @@ class Semantic(Ordering):
 
     def _deliver_marked(self, batch: Batch, seqno: int) -> None:
         """Delivers a message, marked if anything it names was given up."""
-        lost = tuple(name for name in batch.follows(seqno) if not self.is_delivered(name))
+        lost = self._undelivered(batch, seqno)
         self.deliver(Orphaned(batch, seqno, lost) if lost else (batch, seqno, seqno))
+
+    def _undelivered(self, batch: Batch, seqno: int) -> tuple[MessageId, ...]:
+        """Those that a message names and that are not delivered, or cannot be before it."""
+        sender = batch.sender
+        return tuple(
+            name for name in batch.follows(seqno) if not self.is_delivered(name) or (name.sender == sender and name.seqno >= seqno)
+        )
 
     def know(self, sender: MemberId, low: int, high: int) -> None:
         known = self._senders.get(sender)
         if known is None:
-            if self.context.newcomer:
-                return  # it counts as delivered already
-            known = self._senders[sender] = _Sender(0)
+            known = self._senders[sender] = _Sender(0, present=False)
         for first, last in known.accepted.missing(max(low, known.level + 1), high):
             known.add(first, last)
         numbers = [number for number in known.children if low <= number <= high and number not in known.waiting]
@@ -295,14 +361,16 @@ class Semantic(Ordering):
     # -- parents that do not come ----------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Asks for the parents that have been missing for a whole interval; over besteffort gives them up."""
+        """Asks for the parents that have been missing for a whole interval, unless there are none; over besteffort gives them up."""
         self._looking = False
         missing = dict.fromkeys(self._missing_parents())
         overdue = [parent for parent in missing if parent in self._missing_before]
         if self.context.multicast.repairs():
-            self.context.want(overdue)
+            self.context.want([parent for parent in overdue if not self._disproves(parent)])
         else:
             self._give_up(overdue)
+        if self._circles:
+            self._open_circles()
         self._missing_before = missing
         if self._held:
             self._look_later()
@@ -323,27 +391,76 @@ class Semantic(Ordering):
         for parent in parents:
             orphans: list[_Child] = []
             self._senders[parent.sender].move_children(parent.seqno, orphans)
-            for batch, seqno in reversed(orphans):
-                sender = self._senders[batch.sender]
-                waiting = sender.waiting[seqno]
-                if isinstance(waiting, _Several) and waiting.misses_more():
-                    continue
-                del sender.waiting[seqno]
-                self._held -= 1
-                self._deliver_marked(batch, seqno)
-                if seqno in sender.children:
-                    self._release(sender, [seqno])
+            self._orphan(reversed(orphans))
+
+    def _orphan(self, children: Iterable[_Child]) -> None:
+        """One message that each of these waited for is not waited for any longer."""
+        for batch, seqno in children:
+            sender = self._senders[batch.sender]
+            waiting = sender.waiting[seqno]
+            if isinstance(waiting, _Several) and waiting.misses_more():
+                continue
+            del sender.waiting[seqno]
+            self._held -= 1
+            self._deliver_marked(batch, seqno)
+            if seqno in sender.children:
+                self._release(sender, [seqno])
+
+    def _disproves(self, parent: MessageId) -> bool:
+        """Delivers those that wait for a message which its sender had not sent when it received them, marked so; whether that is all."""
+        sender, disproves = self._senders[parent.sender], self.context.multicast.disproves
+        others = sender.children[parent.seqno]
+        children: list[_Child] = others if type(others) is list else [others]  # type: ignore[list-item]
+        false = [child for child in children if disproves(MessageId(child[0].sender, child[1]), parent)]
+        for child in false:
+            sender.remove_child(parent.seqno, child)
+        self._orphan(false)
+        return parent.seqno not in sender.children
+
+    def _open_circles(self) -> None:
+        """Delivers messages that wait for each other in a circle, which no correct member can send: all members find the same circles, and
+        in each of them the message with the lowest id goes first, marked. Costs a look at everything that waits."""
+        self._circles = False
+        while circles := self._find_circles():
+            for member, seqno, parent in circles:
+                batch = self._waiting_batch(self._senders[member].waiting[seqno])
+                self._senders[parent.sender].remove_child(parent.seqno, (batch, seqno))
+                self._orphan([(batch, seqno)])
+
+    def _find_circles(self) -> list[tuple[MemberId, int, MessageId]]:
+        """Of each circle the message with the lowest id, and the one that it waits for."""
+        found: list[tuple[MemberId, int, MessageId]] = []
+        seen: set[MessageId] = set()
+        for member, sender in self._senders.items():
+            for seqno in sender.waiting:
+                path: dict[MessageId, MessageId] = {}
+                message = MessageId(member, seqno)
+                while message not in seen and (held := self._senders[message.sender].waiting.get(message.seqno)) is not None:
+                    seen.add(message)
+                    path[message] = message = self._first_awaited(self._waiting_batch(held), message.seqno)
+                if message in path:
+                    circle = [message]
+                    while (following := path[circle[-1]]) != message:
+                        circle.append(following)
+                    lowest = min(circle)
+                    found.append((*lowest, path[lowest]))
+        return found
+
+    def _first_awaited(self, batch: Batch, seqno: int) -> MessageId:
+        """The first of the messages for which a waiting one waits."""
+        child = (batch, seqno)
+        return next(name for name in batch.follows(seqno) if self._senders[name.sender].has_child(name.seqno, child))
+
+    @staticmethod
+    def _waiting_batch(waiting: Batch | _Several) -> Batch:
+        return waiting.batch if isinstance(waiting, _Several) else waiting
 
     def on_view(self, view: View, previous: View, starts: dict[MemberId, int]) -> None:
         """All that exists of the old view is here now, so what is still missing is lost: what waits for it is delivered, marked so."""
         self._give_up(list(self._missing_parents()))
         if self._held:
-            # Only messages that name each other in a circle are left, which no honest member can send.
-            self.context.drops["impossible_parent"] += self._held
-            for sender in self._senders.values():
-                sender.waiting.clear()
-                sender.children.clear()
-            self._held = 0
+            self._open_circles()
+        assert not self._held, "what waits for nothing that is missing waits in a circle"
         self._begin(view.members, starts)
 
     # -- questions -------------------------------------------------------------------------------------------------------------
@@ -352,19 +469,14 @@ class Semantic(Ordering):
         waiting = self._senders[message.sender].waiting.get(message.seqno)
         if waiting is None:
             return None
-        batch = waiting.batch if isinstance(waiting, _Several) else waiting
-        missing = tuple(name for name in batch.follows(message.seqno) if not self.is_delivered(name))
+        missing = self._undelivered(self._waiting_batch(waiting), message.seqno)
         return Why("held", f"waits for {' and '.join(map(str, missing))}, which it names", missing)
 
     def waits(self, batch: Batch, low: int, high: int) -> list[Waiting]:
         waiting = self._senders[batch.sender].waiting
         if not waiting:
             return []
-        return [
-            (seqno, seqno, tuple(name for name in batch.follows(seqno) if not self.is_delivered(name)))
-            for seqno in range(low, high + 1)
-            if seqno in waiting
-        ]
+        return [(seqno, seqno, self._undelivered(batch, seqno)) for seqno in range(low, high + 1) if seqno in waiting]
 
     @property
     def held(self) -> int:

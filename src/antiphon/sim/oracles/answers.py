@@ -6,7 +6,7 @@ Cost: both look at every name of every delivery once.
 from __future__ import annotations
 
 from antiphon.model.ids import MessageId
-from antiphon.sim.log import Delivered
+from antiphon.sim.log import Delivered, Sent
 from antiphon.sim.oracles.history import History, Life, Logs, Violation, history_of
 
 
@@ -17,14 +17,17 @@ def parent_before_child(logs: Logs, final: bool = True) -> list[Violation]:
     are repaired. Over best effort a parent that was given up may still come. Where a membership makes the views it may come from another
     side: there a parent must not be called lost when somebody of the same company has delivered it. And what a member catches up with
     may answer a message that is lost to all who are left; over best effort each view begins with a cut, and what a newcomer gets of the
-    past is what this or that member happened to have."""
+    past is what this or that member happened to have.
+
+    A faulty member may name a message that did not exist when it sent its own. That is delivered as an orphan, whether the number it names
+    is used later or not. And `final` marks are the same at all who go together from a view to the next."""
     history, found = history_of(logs), []
     alive = {message for life in history.lives if life.current for message in life.place}
     for life in history.lives:
         for place, event in enumerate(life.delivered):
             for parent in history.sent[event.id].names:
                 if parent in event.lost:
-                    if final and _is_wrongly_lost(history, life, place, parent, alive):
+                    if final and not _is_false(history, event.id, parent) and _is_wrongly_lost(history, life, place, parent, alive):
                         why = f"delivered {event.id} with {parent} given up as lost, but it was not lost"
                         found.append(Violation("parent_before_child", life.member, (parent, event.id), why))
                 elif _is_lost_to_all(history, life, event, parent, alive, final):
@@ -32,7 +35,7 @@ def parent_before_child(logs: Logs, final: bool = True) -> list[Violation]:
                 elif history.answers_for(life, parent) and life.place.get(parent, place) >= place:
                     why = f"delivered {event.id} before {parent}, which it answers"
                     found.append(Violation("parent_before_child", life.member, (parent, event.id), why))
-    return found
+    return found + _differing_marks(history) if final else found
 
 
 def orphans(logs: Logs) -> list[Violation]:
@@ -72,6 +75,37 @@ def minimality(logs: Logs) -> list[Violation]:
             if event.at > possible_at:
                 why = f"held {event.id} for {(event.at - possible_at) * 1000:.3f} ms although nothing it answers was missing"
                 found.append(Violation("minimality", life.member, (event.id,), why))
+    return found
+
+
+def _is_false(history: History, child: MessageId, parent: MessageId) -> bool:
+    """Whether the parent was not in the past of the child's sender: neither sent nor delivered by it before, nor before its time."""
+    if parent not in history.sent:
+        return True
+    life = next(life for life in history.lives if life.member == child.sender)
+    for event in life.log.events:
+        if isinstance(event, Sent | Delivered) and event.id == parent:
+            return False
+        if type(event) is Sent and event.id == child:
+            break
+    return not (history.view_of[parent] not in life.installed if history.given else history.before(life, parent))
+
+
+def _differing_marks(history: History) -> list[Violation]:
+    """Messages that one member delivered as an orphan, and another of the same company in the same view did not. A number that was used
+    after it had been named is left out: it may have come before it was known that it did not exist."""
+    found: list[Violation] = []
+    for company in history.companies:
+        first_by_message: dict[MessageId, tuple[Life, tuple[MessageId, ...]]] = {}
+        for life in company.lives:
+            for event, where in zip(life.delivered, life.delivered_in, strict=True):
+                if where != company.old or event.recovered or not history.sent[event.id].names:
+                    continue
+                lost = tuple(sorted(name for name in event.lost if name not in history.sent or not _is_false(history, event.id, name)))
+                other, marks = first_by_message.setdefault(event.id, (life, lost))
+                if lost != marks:
+                    why = f"delivered {event.id} with {lost or 'nothing'} given up as lost, and {other.member} with {marks or 'nothing'}"
+                    found.append(Violation("parent_before_child", life.member, (event.id,), why))
     return found
 
 

@@ -1,0 +1,205 @@
+"""When a gap is asked for: not while what is missing is only late, and soon when it is lost."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from antiphon.bench.repair import Weather, row
+from antiphon.model import codec
+from antiphon.model.frames import Batch, Digest, Nack
+from antiphon.model.ids import GroupId, MemberId
+from antiphon.model.options import GroupOptions, Settings
+from antiphon.model.view import View
+from antiphon.protocol.endpoint import Endpoint
+from antiphon.protocol.multicast.reliable import Reliable
+from antiphon.sim.network import Constant, Latency, LogNormal, NetworkModel, Uniform
+from antiphon.sim.oracles import check
+from antiphon.sim.view_world import ViewWorld
+
+ANA, BOB, CLEO = (MemberId(name) for name in ("ana#1", "bob#2", "cleo#3"))
+GROUP = GroupId("g#0")
+NACK_S = Settings().nack_s
+
+
+class Listener:
+    """One member that receives single messages of bob, and the times at which it asks."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        options = GroupOptions(order="unordered")
+        self.endpoint = Endpoint(ANA, GROUP, View(1, (ANA, BOB, CLEO)), options, rng=random.Random(0), settings=settings)
+        self.asked: list[tuple[float, list[tuple[int, int]]]] = []
+        """When, and for which numbers of bob."""
+
+    def wait(self, until: float) -> None:
+        while (deadline := self.endpoint.deadline) is not None and deadline <= until:
+            self.endpoint.tick(deadline)
+            self._drain(deadline)
+
+    def get(self, now: float, *numbers: int) -> None:
+        self.wait(now)
+        for number in numbers:
+            self.endpoint.receive(now, BOB, codec.encode(Batch(GROUP, BOB, 1, number, (b"x",))))
+        self._drain(now)
+
+    def hear(self, now: float, frame: codec.Frame) -> None:
+        self.wait(now)
+        self.endpoint.receive(now, CLEO, codec.encode(frame))
+        self._drain(now)
+
+    def _drain(self, now: float) -> None:
+        for _, wire in self.endpoint.drain(now).sends:
+            frame = codec.decode(wire)
+            if type(frame) is Nack and frame.wants:
+                self.asked.append((now, [(low, high) for _, low, high, _ in frame.wants]))
+
+
+def test_a_gap_that_closes_leaves_no_deadline_behind() -> None:
+    """The next gap would be asked for as soon as it opens, though nothing is lost."""
+    ana = Listener()
+    for number in range(1, 400, 2):
+        # The odd one is late by three quarters of the time that a gap may last: there is a gap almost always, and a new one each time.
+        ana.get(number * NACK_S / 2, number + 1)
+        ana.get((number + 1.5) * NACK_S / 2, number)
+    ana.wait(10.0)
+    assert ana.asked == []
+
+
+def test_a_gap_is_asked_for_by_its_own_age() -> None:
+    """A loss right after a gap that closed would be asked for too soon, or only when yet another time has passed."""
+    ana = Listener()
+    ana.get(0.0, 2)
+    ana.get(0.8 * NACK_S, 1)
+    ana.get(0.9 * NACK_S, 4)
+    ana.wait(1.85 * NACK_S)
+    assert ana.asked == []
+    ana.wait(2.05 * NACK_S)
+    assert [numbers for _, numbers in ana.asked] == [[(3, 3)]]
+
+
+def test_two_gaps_with_different_ages() -> None:
+    """When the older closes in time the younger would be asked for with its deadline."""
+    ana = Listener()
+    ana.get(0.0, 2)
+    ana.get(0.5 * NACK_S, 4)
+    ana.get(0.9 * NACK_S, 1)
+    ana.wait(1.45 * NACK_S)
+    assert ana.asked == []
+    ana.wait(1.65 * NACK_S)
+    assert [numbers for _, numbers in ana.asked] == [[(3, 3)]]
+
+
+def test_what_a_digest_tells_of_has_its_own_age_too() -> None:
+    """The last messages before a silence, lost, would be asked for with the deadline of a gap that closed."""
+    ana = Listener()
+    ana.get(0.0, 2)
+    ana.get(0.8 * NACK_S, 1)
+    ana.hear(0.9 * NACK_S, Digest(GROUP, CLEO, 1, [0, 5, 0]))
+    ana.wait(1.85 * NACK_S)
+    assert ana.asked == []
+    ana.wait(2.05 * NACK_S)
+    assert [numbers for _, numbers in ana.asked] == [[(3, 5)]]
+
+
+def test_a_sender_whose_messages_come_late_is_given_more_time_and_loses_it_again() -> None:
+    """On a network with jitter everything would be asked for though it is on its way; or losses would wait long after the jitter ended."""
+    ana, settings = Listener(), Settings()
+    assert isinstance(ana.endpoint.multicast, Reliable)
+    stream, repair = ana.endpoint.multicast.data[BOB], ana.endpoint.multicast.repair
+    now, number = 0.0, 1
+    for late_s in [0.01 * step for step in range(1, 16)] * 4:
+        ana.get(now, number + 1)
+        now += late_s
+        ana.get(now, number)
+        number += 2
+    assert 0.15 < repair._wait_s(stream) <= settings.nack_max_s / 4
+    asked = len(ana.asked)
+    ana.get(now, number + 1)
+    ana.wait(now + 0.15)
+    ana.get(now + 0.15, number)
+    assert len(ana.asked) == asked
+    ana.get(now + 60.0, number + 2)
+    assert repair._wait_s(stream) <= NACK_S
+
+
+@pytest.mark.parametrize("jitter_s", [10.0, 1.0])
+def test_the_time_is_bounded(jitter_s: float) -> None:
+    """One message that was held up for a minute would make every loss after it last as long."""
+    ana, settings = Listener(), Settings(nack_s=1.0, nack_max_s=8.0)
+    ana = Listener(settings)
+    for turn in range(20):
+        ana.get(turn * 100.0, 2 * turn + 2)
+        ana.get(turn * 100.0 + jitter_s, 2 * turn + 1)
+    assert isinstance(ana.endpoint.multicast, Reliable)
+    wait_s = ana.endpoint.multicast.repair._wait_s(ana.endpoint.multicast.data[BOB])
+    assert settings.nack_s / 2 <= wait_s <= settings.nack_max_s / 4
+
+
+def test_any_number_of_gaps_is_kept_in_bounded_memory() -> None:
+    """A stream with every second message missing would remember a time for each; or forget the last of them, which is then never asked
+    for."""
+    ana = Listener()
+    for number in range(2, 2_000, 2):
+        ana.get(number * 1e-6, number)
+    stream = ana.endpoint.multicast.data[BOB]
+    assert len(stream.marks) <= 65
+    assert stream.marks[-1][1] == stream.known == 1_998
+    assert stream.marks == sorted(stream.marks)
+
+
+# -- on a network ------------------------------------------------------------------------------------------------------------------
+
+
+def traffic(latency: Latency, seed: int, **links: float) -> dict[str, int]:
+    """2,000 messages from each of two members to three others; requests and repairs of all."""
+    world = ViewWorld(seed, "abcd", GroupOptions(order="fifo"), network=NetworkModel(latency=latency, **links))  # type: ignore[arg-type]
+    for number in range(2_000):
+        for name in "ab":
+            world.at(number * 0.001, lambda name=name: world.send(name, b"x"))  # type: ignore[misc]
+    world.run(2.0)
+    assert world.settle(60.0)
+    assert check(world.logs, "fifo") == []
+    stats = [world.endpoint(name).stats() for name in "abcd"]
+    return {word: sum(found[word] for found in stats) for word in ("requests_sent", "repairs_sent")}  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("latency", "links"),
+    [
+        (Constant(0.001), {}),
+        (Constant(0.15), {}),
+        (Constant(0.001), {"reorder": 0.5, "reorder_s": 0.003}),
+        (Constant(0.001), {"reorder": 0.01, "reorder_s": 0.015}),
+        (Uniform(0.001, 0.005), {}),
+        (Uniform(0.0, 0.9 * NACK_S), {}),
+        (LogNormal(0.002, 0.4), {}),
+    ],
+    ids=["constant", "far", "every second 3 ms late", "some 15 ms late", "1 to 5 ms", "0 to 18 ms", "log-normal"],
+)
+def test_nothing_is_asked_for_where_nothing_is_lost(latency: Latency, links: dict[str, float], seed: int) -> None:
+    """Every message that is overtaken by the next would be asked for, and sent again."""
+    assert traffic(latency, seed, **links) == {"requests_sent": 0, "repairs_sent": 0}
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_large_jitter_costs_few_extra_frames(seed: int) -> None:
+    """On a network with 0 to 200 ms of delay and no loss four times as many frames were sent as needed."""
+    figures = row(Weather(0.0, 200.0, 0.0), 5_000, seed)
+    assert figures["extra_percent"] < 5.0  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize(
+    ("high_ms", "loss", "p50_ms", "p90_ms"),
+    [
+        *((1.0, 0.01, 24.7, 32.9), (1.0, 0.05, 19.4, 40.9), (1.0, 0.2, 39.9, 214.8)),
+        *((5.0, 0.01, 23.4, 36.3), (5.0, 0.05, 26.2, 44.3), (5.0, 0.2, 37.2, 125.1)),
+    ],
+)
+def test_a_loss_is_repaired_no_later_than_before(high_ms: float, loss: float, p50_ms: float, p90_ms: float, seed: int) -> None:
+    """Who waits for late messages would wait for lost ones, too. The limits are what a fixed deadline per stream reached."""
+    figures = row(Weather(1.0, high_ms, loss), 3_000, seed)
+    assert figures["p50_ms"] <= p50_ms  # type: ignore[operator]
+    assert figures["p90_ms"] <= p90_ms  # type: ignore[operator]
