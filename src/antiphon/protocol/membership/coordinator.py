@@ -150,6 +150,11 @@ class Coordinator:
         view = self._port.view
         if view is not None and member in view:
             self.suspects[member] = None
+            if self.change is not None and self.change.under_way and member in self.change.silent():
+                self.change.give_up()  # it would wait `change_s` for an answer that does not come
+            if self._member.agreement.is_leader(member):
+                self._orphan = True  # likewise: nobody finishes the promised view
+                self._ask_for_view()
             if not self.leads:
                 self._member.post((self.first(),), Suspect(self._port.group, self._port.me, view.id, (member,)))
             self.consider()

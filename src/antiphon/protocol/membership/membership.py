@@ -224,6 +224,13 @@ class Membership:
             self._take_own()
         return None
 
+    def connection_refused(self, now: float, address: Address) -> None:
+        """Doubts the member at an address whose connection was closed and that refuses another."""
+        self.port.now = now
+        member = self.member_by_address.get(address)
+        if member is not None and not self.departed:
+            self.detector.suspect_early(member)
+
     def _lone_delivery(self, context: Context) -> Delivery | None:
         """What the endpoint, which is calm, has delivered, if nothing else is to be done here at the end of the turn."""
         # Nothing has to be recorded, no timer was set, nothing here waits for what is delivered.

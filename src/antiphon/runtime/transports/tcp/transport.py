@@ -191,6 +191,7 @@ class TcpTransport:
         return link
 
     def report_refused(self, report: Callable[[Address], None]) -> None:
+        """Call `report` from now on with each address to which there was a connection, and that refuses another."""
         self._report_refused = report
 
     def _tell_refused(self, address: Address) -> None:
