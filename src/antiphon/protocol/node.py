@@ -1,7 +1,8 @@
 """One node, without I/O: its groups, the groups it has heard of, and the ways to other nodes.
 
 A driver calls, always with its clock's `now`, what the application wants (`create`, `join`, `submit`, …), `receive` for bytes from an
-address, `connection_refused` where its transport has connections, and `tick` when `deadline` has passed; then `drain`, which ends the turn and returns what must happen outside: frames with
+address, `connection_refused` where its transport has connections, and `tick` when `deadline` has passed; then `drain`, which ends the
+turn and returns what must happen outside: frames with
 where they go (None: to every node, by broadcast or to the seeds) and the group they are of, then events with the group they belong to.
 What is submitted `at_once` leaves before everything else: `hurried` returns its frames. Where nothing but a delivery comes of what is
 received, as of nearly every message to an idle member, `receive` says so, and of what was submitted at once `settled`: a driver whose

@@ -338,8 +338,8 @@ class NodeWorld(Ground[Machine]):
     # -- connections -----------------------------------------------------------------------------------------------------------
 
     def crash(self, name: str) -> None:
-        """Stops a node for ever, in the middle of its turn. With `connections` those that can reach it find its address refusing them, unless
-        it has been restarted by then."""
+        """Stops a node for ever, in the middle of its turn. With `connections` those that can reach it find that its address refuses
+        them, unless it has been restarted by then."""
         was_alive = self.alive(name)
         super().crash(name)
         if was_alive and self._connections:

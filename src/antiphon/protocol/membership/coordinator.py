@@ -180,6 +180,17 @@ class Coordinator:
         if view is not None and not self.leads and agreement.changing and (self._orphan or agreement.is_leader(self._port.me)):
             self._member.post((self.first(),), Suspect(self._port.group, self._port.me, view.id, ()))
 
+    def request_view(self) -> None:
+        """Asks for a new view of the same members, because what is held of this one cannot be true."""
+        view = self._port.view
+        if view is None:
+            return
+        if self.leads:
+            self._stuck = True
+            self.consider()
+        else:
+            self._member.post((self.first(),), Suspect(self._port.group, self._port.me, view.id, ()))
+
     def met(self, beacon: Beacon) -> None:
         """Another side is there, and it is this one's to propose a view of both, when those of the other have answered."""
         if self._member.agreement.plausible(beacon.view):

@@ -8,8 +8,8 @@
 | CLOSED     | are dropped (`closed`)                            |                                                |
 
 The pause doubles from `_PAUSE_S` to `_PAUSE_MAX_S` and begins anew after a connection that held, and when the peer connects to this node
-(`end_back_off`): then it is there, and the answer to its first wire must not be dropped. A connection that was lost is reopened once without
-waiting for a wire. Each time that a peer which had been connected refuses, `refused` is called: its process is probably gone.
+(`end_back_off`): then it is there, and the answer to its first wire must not be dropped. A connection that was lost is reopened once
+without waiting for a wire. Each time that a peer which had been connected refuses, `refused` is called: its process is probably gone.
 
 A peer that vanished without a word, or
 takes nothing, is noticed after `_SILENCE_S`: over TCP by the kernel (keep-alive, and unacknowledged data), by the short way here. Who
