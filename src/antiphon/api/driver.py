@@ -7,7 +7,7 @@ the node there (as far as its transport and credentials can tell). It may lose, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from antiphon.model.ids import Address, GroupId
 
@@ -57,3 +57,12 @@ class Driver(Protocol):
     async def close(self) -> None: ...
 
     def stats(self) -> dict[str, object]: ...
+
+
+@runtime_checkable
+class ReportsRefusedConnections(Protocol):
+    """A driver or transport that has connections, and notices when the process at the other end is gone."""
+
+    def report_refused(self, report: Callable[[Address], None]) -> None:
+        """Call `report` from now on with each address to which there was a connection, and that refuses another."""
+        ...

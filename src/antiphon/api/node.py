@@ -21,7 +21,7 @@ import msgspec
 
 from antiphon.api import store_entry
 from antiphon.api.archived_group import ArchivedGroup
-from antiphon.api.driver import Cancellable, Driver
+from antiphon.api.driver import Cancellable, Driver, ReportsRefusedConnections
 from antiphon.api.entry import Entry
 from antiphon.api.group import Group, State
 from antiphon.api.store_group import StoreGroup
@@ -117,6 +117,8 @@ class Node:
         core.realm_by_name.update(self._realm_by_name)
         self._crowded_at = min(driver.frame_bytes, _TURN_BYTES)
         self._core = core
+        if isinstance(driver, ReportsRefusedConnections):
+            driver.report_refused(self._connection_refused)
         core.start(driver.now())
         self._ask_turn()
 
@@ -458,6 +460,11 @@ class Node:
                 self._ask_turn()
         else:
             self._turn_due = True
+
+    def _connection_refused(self, address: Address) -> None:
+        if self._core is not None and not self._closed:
+            self._core.connection_refused(self._driver.now(), address)
+            self._ask_turn()
 
     def _ask_turn(self) -> None:
         self._turn_due = True

@@ -1,7 +1,8 @@
 """One node, without I/O: its groups, the groups it has heard of, and the ways to other nodes.
 
 A driver calls, always with its clock's `now`, what the application wants (`create`, `join`, `submit`, …), `receive` for bytes from an
-address, and `tick` when `deadline` has passed; then `drain`, which ends the turn and returns what must happen outside: frames with
+address, `connection_refused` where its transport has connections, and `tick` when `deadline` has passed; then `drain`, which ends the
+turn and returns what must happen outside: frames with
 where they go (None: to every node, by broadcast or to the seeds) and the group they are of, then events with the group they belong to.
 What is submitted `at_once` leaves before everything else: `hurried` returns its frames. Where nothing but a delivery comes of what is
 received, as of nearly every message to an idle member, `receive` says so, and of what was submitted at once `settled`: a driver whose
@@ -324,6 +325,15 @@ class NodeCore:
         else:
             self._receive_elsewhere(source, frame)
         return False
+
+    def connection_refused(self, now: float, address: Address) -> None:
+        """Takes a transport's report: the connection to the node at an address was closed, and the address refuses another. Groups with a
+        member there ask at once whether it lives."""
+        self._now = now
+        for group, member in self.memberships.items():
+            if member.is_of_member(address):
+                self._touched[group] = member
+                member.connection_refused(now, address)
 
     def told(self) -> list[tuple[GroupId | None, Event]]:
         """Takes what there is to tell so far."""

@@ -159,6 +159,10 @@ class Ordering(ABC):
         """How many accepted messages wait."""
         return 0
 
+    def held_heads(self) -> list[MessageId]:
+        """The first message of each sender that is held and cannot be given up by this order itself."""
+        return []
+
     def state(self) -> dict[str, object]:
         """The inside, for debuggers and people: plain values only."""
         return {"held": self.held}

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from antiphon.api.driver import Receive
+from antiphon.api.driver import Receive, ReportsRefusedConnections
 from antiphon.model.ids import Address, GroupId
 from antiphon.runtime.transports.contract import Transport
 
@@ -86,6 +86,10 @@ class AsyncioDriver:
             self.transport.broadcast(wire)
         else:
             self.transport.send(to, wire)
+
+    def report_refused(self, report: Callable[[Address], None]) -> None:
+        if isinstance(self.transport, ReportsRefusedConnections):
+            self.transport.report_refused(report)
 
     async def close(self) -> None:
         try:

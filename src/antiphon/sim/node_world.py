@@ -45,6 +45,8 @@ from antiphon.sim.network import NetworkModel
 from antiphon.sim.oracles import Violation, check_group
 
 _ASK_AGAIN_S = 1.0
+_REFUSED_S = 0.06
+"""After how long a node with connections finds out that another's address refuses them."""
 
 
 @contextmanager
@@ -70,16 +72,18 @@ class NodeWorld(Ground[Machine]):
         late: Sequence[str] = (),
         name_servers: Sequence[str] | None = None,
         trace: bool | str = False,
+        connections: bool = False,
     ) -> None:
         """All `nodes` run from time 0, in no group; those in `late` when `start` says so. `seeds` are the nodes that a broadcast
         reaches (None: all), `name_servers` those that answer when they are asked for groups (None: all). With `trace` what
-        happens is recorded (`rows`, `write_trace`)."""
+        happens is recorded (`rows`, `write_trace`). With `connections` nodes notice, as over TCP, that the address of a crashed one refuses
+        connections."""
         super().__init__(seed, (*nodes, *late), settings, network, trace)
         for option, names in (("seeds", seeds), ("name_servers", name_servers)):
             for name in names or ():
                 if name not in self.names:
                     raise InvalidOption(option, name, f"the nodes of this world are {', '.join(self.names)}")
-        self._seeds, self._name_servers = seeds, name_servers
+        self._seeds, self._name_servers, self._connections = seeds, name_servers, connections
         self.wants: dict[MemberId, Wants] = {}
         """What those who joined wanted of the time before they came."""
         self._options: dict[str, GroupOptions] = {}
@@ -352,6 +356,28 @@ class NodeWorld(Ground[Machine]):
     def resume_reader(self, name: str, group: str = "g") -> None:
         machine, membership = self._process(name), self.member(name, group)
         machine.acting().resume(machine.now(), membership.group)
+
+    # -- connections -----------------------------------------------------------------------------------------------------------
+
+    def crash(self, name: str) -> None:
+        """Stops a node for ever, in the middle of its turn. With `connections` those that can reach it find that its address refuses
+        them, unless it has been restarted by then."""
+        was_alive = self.alive(name)
+        super().crash(name)
+        if was_alive and self._connections:
+            self.at(self.now + _REFUSED_S, lambda: self._refuse_all(name))
+
+    def refuse_connection(self, name: str, by: str) -> None:
+        """Lets `name` find that the address of `by` refuses connections, as its transport would report it. It need not be true."""
+        machine, address = self._living(name), Address(self._known(by))
+        machine.take(lambda core: core.connection_refused(machine.now(), address))
+
+    def _refuse_all(self, name: str) -> None:
+        if not self.alive(name):
+            cuts = self._carrier.network.cuts
+            for machine in list(self._process_by_name.values()):
+                if machine.alive and (machine.name, name) not in cuts and (name, machine.name) not in cuts:
+                    self.refuse_connection(machine.name, by=name)
 
     # -- rest ------------------------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from antiphon.errors import BadFrame
 from antiphon.model import codec
 from antiphon.model.control import Acknowledge, Flushed, Install, Prepare, Prepared, Propose, Seat, Side, State, Target
 from antiphon.model.ids import Address, MemberId
-from antiphon.protocol.membership.flush import is_well_formed, union
+from antiphon.protocol.membership.flush import cut_off, is_well_formed, union
 from antiphon.protocol.membership.quorum import lacking
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Change:
                 return
         self.phase, self._since = Phase.FLUSHING, self._port.now
         for view, members in self._ending().items():
-            whole = union(self._states[member].have for member in members)
+            whole = self._sent_of(view, union(self._states[member].have for member in members))
             for member in members:
                 if self._states[member].have != whole:
                     self._targets[member] = Target(self._port.group, self._port.me, self.ballot, view, whole, tuple(members))
@@ -143,6 +143,18 @@ class Change:
             self._member.post((member,), target)
         if not self._targets:
             self._install()
+
+    def _sent_of(self, view: int, whole: list[list[int]]) -> list[list[int]]:
+        """Holdings of this member's view without what the streams' senders, as far as they take part, say that they never sent."""
+        current = self._port.view
+        if current is None or current.id != view:
+            return whole
+        true = list(whole)
+        for index in range(len(whole)):
+            state = self._states.get(current.members[index % len(current.members)])
+            if state is not None and state.view == view and index < len(state.have):
+                true[index] = cut_off(whole[index], state.have[index][0])
+        return true
 
     def _unfinished(self, majority: bool) -> bytes:
         """The Install of a view that may have been carried out elsewhere: one that all its participants who are here have stored. Without a

@@ -150,6 +150,11 @@ class Coordinator:
         view = self._port.view
         if view is not None and member in view:
             self.suspects[member] = None
+            if self.change is not None and self.change.under_way and member in self.change.silent():
+                self.change.give_up()  # it would wait `change_s` for an answer that does not come
+            if self._member.agreement.is_leader(member):
+                self._orphan = True  # likewise: nobody finishes the promised view
+                self._ask_for_view()
             if not self.leads:
                 self._member.post((self.first(),), Suspect(self._port.group, self._port.me, view.id, (member,)))
             self.consider()
@@ -173,6 +178,17 @@ class Coordinator:
         """A member that froze itself, or for somebody who is gone, and finds that it is not its turn, needs the coordinator's view."""
         view, agreement = self._port.view, self._member.agreement
         if view is not None and not self.leads and agreement.changing and (self._orphan or agreement.is_leader(self._port.me)):
+            self._member.post((self.first(),), Suspect(self._port.group, self._port.me, view.id, ()))
+
+    def request_view(self) -> None:
+        """Asks for a new view of the same members, because what is held of this one cannot be true."""
+        view = self._port.view
+        if view is None:
+            return
+        if self.leads:
+            self._stuck = True
+            self.consider()
+        else:
             self._member.post((self.first(),), Suspect(self._port.group, self._port.me, view.id, ()))
 
     def met(self, beacon: Beacon) -> None:

@@ -6,7 +6,11 @@ directly, and through up to `_HELPERS` others, `probes` times. A direct answer e
 through one of them. If nobody does, or it says that it is in another view, it is lost to this one; should it be heard again before a
 new view is made, the verdict is withdrawn.
 
-Keeps one time per member. Costs nothing but that while all are heard; a silent member costs a few frames per probe.
+A transport with connections can say that a member's connection was closed and that its address refuses another (`suspect_early`). That is
+no proof: the member is asked at once, `_EARLY_S` apart, and anything that is heard of it, directly or through others, ends the
+suspicion. There is one such series per member in `suspect_s`, so that a connection that flaps does not cause more.
+
+Keeps two times per member. Costs nothing but that while all are heard; a silent member costs a few frames per probe.
 """
 
 from __future__ import annotations
@@ -20,15 +24,19 @@ from antiphon.protocol.routes import Routes
 from antiphon.protocol.timers import Timer
 
 _HELPERS = 3
+_EARLY_S = 0.25
+"""The time between two questions to a member whose address refuses connections; `probe_s` if that is less."""
 
 
 class _Probe:
     """One series of questions about a silent member."""
 
-    __slots__ = ("attempts", "until", "voucher")
+    __slots__ = ("attempts", "early_since", "until", "voucher")
 
-    def __init__(self) -> None:
+    def __init__(self, early_since: float | None = None) -> None:
         self.attempts, self.until = 0, 0.0
+        self.early_since = early_since
+        """When its address refused a connection, if that is why it is asked: silence until then does not matter."""
         self.voucher: Address | None = None
 
 
@@ -40,6 +48,8 @@ class Detector:
         self.heard: dict[MemberId, float] = {}
         """When each other member of the view was last heard."""
         self._probes: dict[MemberId, _Probe] = {}
+        self._next_early: dict[MemberId, float] = {}
+        """Before which time a refused connection of a member is not taken as a sign again."""
         self._suspected: set[MemberId] = set()
         self._timer: Timer | None = None
         self._beat_at = 0.0
@@ -50,12 +60,13 @@ class Detector:
         port = self._port
         members = port.view.members if port.view is not None else ()
         self.heard = {member: port.now for member in members if member != port.me}
-        self._probes.clear()
         self._suspected.clear()
+        self._next_early = {member: when for member, when in self._next_early.items() if member in self.heard}
         self.stop()
         self._look_later()
 
     def stop(self) -> None:
+        self._probes.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -64,6 +75,29 @@ class Detector:
         """Somebody else does not hear the member: ask it now."""
         if member in self.heard and member not in self._probes and member not in self._suspected:
             self._ask(member)
+
+    def suspect_early(self, member: MemberId) -> None:
+        """Ask a member at once, in short intervals: its connection was closed and its address refuses another."""
+        port = self._port
+        if member not in self.heard or member in self._suspected or port.now < self._next_early.get(member, port.now):
+            return
+        self._next_early[member] = port.now + port.settings.suspect_s
+        probe = self._probes[member] = _Probe(early_since=port.now)
+        self._ask(member)
+        self._review_later(member, probe)
+
+    def _review_later(self, member: MemberId, probe: _Probe) -> None:
+        self._port.call_in(min(_EARLY_S, self._port.settings.probe_s), lambda: self._review_early(member, probe))
+
+    def _review_early(self, member: MemberId, probe: _Probe) -> None:
+        if self._probes.get(member) is not probe or probe.early_since is None:
+            return  # answered, or in another view
+        if self.heard[member] > probe.early_since:
+            del self._probes[member]
+            return
+        self._judge(member, probe)
+        if self._probes.get(member) is probe:
+            self._review_later(member, probe)
 
     def suspect(self, member: MemberId) -> None:
         """The member is taken for dead. Only a frame that comes from now on speaks for it."""
@@ -98,6 +132,8 @@ class Detector:
             self._beat_at = port.now + port.settings.heartbeat_s / 2
             port.broadcast(Beat(port.group, port.me, port.view.id))
         for member, when in list(self.heard.items()):
+            if (early := self._probes.get(member)) is not None and early.early_since is not None:
+                continue
             if port.now - when < port.settings.suspect_s:
                 self._probes.pop(member, None)
                 if member in self._suspected:

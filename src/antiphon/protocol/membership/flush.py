@@ -26,6 +26,15 @@ def union(holdings: Iterable[Sequence[Sequence[int]]]) -> list[list[int]]:
     return whole
 
 
+def cut_off(have: Sequence[int], limit: int) -> list[int]:
+    """The holdings of one stream without what is above `limit`."""
+    kept = [min(have[0], limit)]
+    for low, high in zip(have[1::2], have[2::2], strict=False):
+        if low <= limit:
+            kept += (low, min(high, limit))
+    return kept
+
+
 def is_well_formed(have: Sequence[Sequence[int]], streams: int) -> bool:
     """Whether these are the holdings of so many streams: each a position and sorted, disjoint ranges above it."""
     if len(have) != streams:

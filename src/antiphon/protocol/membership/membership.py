@@ -24,6 +24,7 @@ from antiphon.model.view import TAG_BITS, View
 from antiphon.protocol.endpoint import Endpoint
 from antiphon.protocol.membership.agreement import Agreement
 from antiphon.protocol.membership.catching_up import CatchingUp
+from antiphon.protocol.membership.consistency import ConsistencyCheck
 from antiphon.protocol.membership.coordinator import Coordinator
 from antiphon.protocol.membership.deliveries import Deliveries
 from antiphon.protocol.membership.departure import Departure
@@ -106,6 +107,7 @@ class Membership:
         self.joining = Joining(self)
         self.departure = Departure(self)
         self.slowness = Slowness(self)
+        self.consistency = ConsistencyCheck(self)
         self.dispatch = Dispatch(self)
 
     # -- coming and going ------------------------------------------------------------------------------------------------------
@@ -223,6 +225,13 @@ class Membership:
         if self._local:
             self._take_own()
         return None
+
+    def connection_refused(self, now: float, address: Address) -> None:
+        """Doubts the member at an address whose connection was closed and that refuses another."""
+        self.port.now = now
+        member = self.member_by_address.get(address)
+        if member is not None and not self.departed:
+            self.detector.suspect_early(member)
 
     def _lone_delivery(self, context: Context) -> Delivery | None:
         """What the endpoint, which is calm, has delivered, if nothing else is to be done here at the end of the turn."""
@@ -372,9 +381,11 @@ class Membership:
         else:
             self.endpoint.install(port.now, view, starts, sides, minority=not side.ends)
             self.deliveries.hear_all(self.endpoint)
+            stopped = {member for other in frame.sides if not other.ends for member in other.members}
             for member, start in starts.items():
-                # Who was stopped sends again what it has not delivered itself; some of that was delivered here.
-                for low, high in self.past.beyond(member, start):
+                # Who was stopped sends again what it has not delivered itself; some of that was delivered here. What others are said to have
+                # sent after their start was forged, and must not be taken for what they send next.
+                for low, high in self.past.beyond(member, start) if member in stopped else ():
                     self.endpoint.know(member, low, high)
         self.stable, self.short = False, None
         self.chain = (*self.chain[:1], *self.chain[1:][-_CHAIN_LIMIT:], (view.id, members))
@@ -382,6 +393,7 @@ class Membership:
         self.private.on_view(view, starts)
         self.seeker.on_view()
         self.slowness.on_view()
+        self.consistency.on_view()
         self.catching_up.on_view(view, frame.sides, side)
         self.coordinator.on_view()
         if self._refused:

@@ -428,6 +428,28 @@ class Reliable(Multicast):
     def level(self) -> bool:
         return all(stream.high >= stream.known for stream in self.streams)
 
+    def contradictions(self) -> list[tuple[str, int, int, int]]:
+        """What members claim and what contradicts it: its kind, where it is, the number claimed, and the number that may reach it.
+
+        A `position` is one that a member does not repeat: it is in an earlier digest of the member, and not in the last. A `message` is one
+        that somebody has or knows of, and its own sender has not sent yet, as far as that has said."""
+        stability, found = self.stability, list[tuple[str, int, int, int]]()
+        rows, stated, streams = stability.rows, stability.stated, self.streams
+        for (rank, start), have in stated.items():
+            for index, (number, before) in enumerate(zip(have, rows[rank][start:], strict=False), start):
+                if number < before:
+                    found.append(("position", rank * len(streams) + index, before, number))
+        for stream in streams:
+            index, rank = stream.index, stability.rank_by_member[stream.sender]
+            said = stream.high if stream.sender == self.me else rows[rank][index]
+            for (whose, start), have in stated.items():
+                if whose == rank and start <= index < start + len(have):
+                    said = have[index - start]
+            claimed = max(stream.known, *(row[index] for row in rows))
+            if claimed > said:
+                found.append(("message", index, claimed, said))
+        return found
+
     def stable_positions(self) -> dict[MemberId, int]:
         self.stability.settle()
         return self.known_stable()

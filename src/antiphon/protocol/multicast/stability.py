@@ -54,6 +54,9 @@ class Stability:
         self.rows: list[list[int]] = [start] * len(view.members)
         self.said: dict[MemberId, list[int]] = {}
         """All positions of a member as it said them at one time. `rows` may be put together from several digests."""
+        self.stated: dict[tuple[int, int], list[int]] = {}
+        """The last digest of a member, by its rank and its first stream, if it says less than an earlier one. It may have been overtaken;
+        if it is repeated, the earlier one was false."""
         self._checks: list[int | None] = [None] * len(view.members)
         """The checksum of each row, as far as it was needed."""
         self._unsettled = self._gapped = False
@@ -75,11 +78,17 @@ class Stability:
         row = self.rows[rank]
         end = start + len(have)
         if have == row[start:end]:
+            if self.stated:
+                self.stated.pop((rank, start), None)
             return False
         # Digests may overtake each other, and positions only grow.
         self.rows[rank] = new = [*row[:start], *map(max, have, row[start:end]), *row[end:]]
         self._checks[rank] = None
         self._unsettled = True
+        if new[start:end] != have:
+            self.stated[rank, start] = have
+        elif self.stated:
+            self.stated.pop((rank, start), None)
         if new[self.me] == row[self.me]:
             return False
         stable = self.lowest(self.streams[self.me])

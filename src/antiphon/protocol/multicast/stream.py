@@ -196,7 +196,11 @@ class Stream:
     def add_part(self, fragment: Fragment, wire: bytes, limit: int, victim: Callable[[Iterable[int]], int]) -> tuple[bool, int]:
         """Keeps a part. Returns whether it was new and is kept, and how many parts were abandoned for room, the `victim`'s first."""
         count, wires = self.parts.setdefault(fragment.first, (fragment.count, {}))
-        if count != fragment.count or fragment.index in wires:
+        if count != fragment.count:
+            # One of them is false. Whichever it is, what comes last may be true, and the rest of it will come again.
+            self.drop_parts(fragment.first)
+            count, wires = self.parts.setdefault(fragment.first, (fragment.count, {}))
+        if fragment.index in wires:
             return False, 0
         wires[fragment.index] = wire
         self.parts_bytes += len(wire)

@@ -143,5 +143,12 @@ class Causal(Ordering):
     def held(self) -> int:
         return self._held
 
+    def held_heads(self) -> list[MessageId]:
+        first_by_sender: dict[MemberId, int] = {}
+        for waiting in self._waiting:
+            for _, _, batch, low, _ in waiting:
+                first_by_sender[batch.sender] = min(low, first_by_sender.get(batch.sender, low))
+        return [MessageId(sender, low) for sender, low in first_by_sender.items()]
+
     def state(self) -> dict[str, object]:
         return {"held": self._held, "clock": dict(zip(self._members, self._clock, strict=True))}

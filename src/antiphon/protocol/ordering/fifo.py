@@ -62,5 +62,8 @@ class Fifo(Ordering):
     def held(self) -> int:
         return self._held
 
+    def held_heads(self) -> list[MessageId]:
+        return [MessageId(sender, min(held)) for sender, held in self._held_by_sender.items() if held]
+
     def state(self) -> dict[str, object]:
         return {"held": self._held, "next_by_sender": dict(self._next_by_sender)}

@@ -241,6 +241,9 @@ class Total(Ordering):
     def held(self) -> int:
         return self._held
 
+    def held_heads(self) -> list[MessageId]:
+        return [MessageId(sender, min(data)) for sender, data in self._data_by_sender.items() if data]
+
     def state(self) -> dict[str, object]:
         return {
             "held": self._held,

@@ -7,7 +7,11 @@
 | RESTING    | are dropped (`unreachable`)                       | CONNECTING with the first wire after the pause |
 | CLOSED     | are dropped (`closed`)                            |                                                |
 
-The pause doubles from `_PAUSE_S` to `_PAUSE_MAX_S` and begins anew after a connection that held. A peer that vanished without a word, or
+The pause doubles from `_PAUSE_S` to `_PAUSE_MAX_S` and begins anew after a connection that held, and when the peer connects to this node
+(`end_back_off`): then it is there, and the answer to its first wire must not be dropped. A connection that was lost is reopened once
+without waiting for a wire. Each time that a peer which had been connected refuses, `refused` is called: its process is probably gone.
+
+A peer that vanished without a word, or
 takes nothing, is noticed after `_SILENCE_S`: over TCP by the kernel (keep-alive, and unacknowledged data), by the short way here. Who
 closes a link gives the peer `_FAREWELL_S` to take what is written already.
 """
@@ -67,15 +71,17 @@ class Link(asyncio.Protocol):
         short_way: bool,
         check: Callable[[object], bool],
         fail: Callable[[Exception], None],
+        refused: Callable[[Address], None],
     ) -> None:
         """`source` is the host that connections are made from: the one that the hello names. `check` says whether a peer, by its TLS
-        object, may be talked to; `fail` is told why a handshake came to nothing. `short_way`: it may be tried, on the own host."""
+        object, may be talked to; `fail` is told why a handshake came to nothing. `short_way`: it may be tried, on the own host.
+        `refused` is told that a peer to which there was a connection refuses or resets a new one."""
         self.to, self.state = to, State.RESTING
         self.connections = 0
         self.used = 0
         """When something was last sent, as its owner counts."""
         self._hello, self._drops, self._backlog, self._source = hello, drops, backlog, source
-        self._context, self._check, self._fail = context, check, fail
+        self._context, self._check, self._fail, self._refused = context, check, fail, refused
         self._short_way = short_way and host_and_port(to)[0] == source
         self._short = self._detour = False
         """Whether this connection is by the short way; and whether the last one was, and did not last: then the next is over TCP."""
@@ -94,6 +100,10 @@ class Link(asyncio.Protocol):
         self._pause_s, self._again_at, self._opened_at = _PAUSE_S, 0.0, 0.0
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
+        self._reopening: asyncio.TimerHandle | None = None
+        """Set while a lost connection waits to be reopened."""
+        self._peer_connected = False
+        """Whether the peer connected to this node while the attempt under way was made: if it fails, it is repeated once."""
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._farewell: asyncio.TimerHandle | None = None
 
@@ -122,19 +132,26 @@ class Link(asyncio.Protocol):
                 transport.write(framed)
             return
         if self.state is State.RESTING and self._loop.time() >= self._again_at:
-            self.state = State.CONNECTING
-            self._lag(True)
-            self._task = self._loop.create_task(self._connect())
+            self._begin_connecting()
         if self.state is State.CONNECTING and self._waiting_bytes + len(framed) <= min(_WAITING_BYTES, self._backlog.share):
             self._waiting.append(framed)
             self._waiting_bytes += len(framed)
         else:
             self._drops["closed" if self.state is State.CLOSED else "unreachable"] += 1
 
+    def end_back_off(self) -> None:
+        """Notes that the peer has connected to this node: the next wire, or the attempt under way, need not wait."""
+        self._pause_s = _PAUSE_S
+        if self.state is State.RESTING:
+            self._again_at = 0.0
+        elif self.state is State.CONNECTING:
+            self._peer_connected = True
+
     def close(self) -> asyncio.Future[None]:
         """Closes the link; the future is done when nothing is left of it."""
         if self.state is State.CLOSED:
             return self._gone
+        self._stop_reopening()
         self.state, self._direct = State.CLOSED, False
         self._drop_waiting("closed")
         if self._transport is not None:
@@ -147,6 +164,13 @@ class Link(asyncio.Protocol):
         else:
             self._end()
         return self._gone
+
+    def _begin_connecting(self) -> None:
+        self._stop_reopening()
+        self.state = State.CONNECTING
+        self._peer_connected = False
+        self._lag(True)
+        self._task = self._loop.create_task(self._connect())
 
     async def _connect(self) -> None:
         host, port = host_and_port(self.to)
@@ -164,7 +188,12 @@ class Link(asyncio.Protocol):
         except (OSError, TimeoutError, ValueError) as error:  # ValueError: a seed's name that is no host name
             if isinstance(error, ssl.SSLError):
                 self._fail(error)
+            if self._peer_connected and self.state is State.CONNECTING:
+                self._begin_connecting()  # what waits is kept: the peer was not listening yet, or not any more, a moment ago
+                return
             self._rest()
+            if self.connections and isinstance(error, ConnectionRefusedError | ConnectionResetError):
+                self._refused(self.to)
 
     # -- what asyncio tells ----------------------------------------------------------------------------------------------------
 
@@ -196,6 +225,7 @@ class Link(asyncio.Protocol):
             self._drops["connection_lost"] += 1
             if isinstance(error, ssl.SSLError):
                 self._fail(error)  # in TLS 1.3 a refusal comes after the client has spoken
+        was_open = self.state is State.OPEN
         self._transport, self._direct = None, False
         self._stop_looking()
         if self._descriptor >= 0:
@@ -205,6 +235,8 @@ class Link(asyncio.Protocol):
             self._end()
         else:
             self._rest()
+            if was_open:
+                self._reopening = self._loop.call_at(self._again_at, self._reopen)
 
     def data_received(self, data: bytes) -> None:
         self._direct = False
@@ -245,6 +277,16 @@ class Link(asyncio.Protocol):
         if self._look is not None:
             self._look.cancel()
             self._look = None
+
+    def _reopen(self) -> None:
+        self._reopening = None
+        if self.state is State.RESTING:
+            self._begin_connecting()
+
+    def _stop_reopening(self) -> None:
+        if self._reopening is not None:
+            self._reopening.cancel()
+            self._reopening = None
 
     def _lag(self, behind: bool) -> None:
         if behind is not self._behind:

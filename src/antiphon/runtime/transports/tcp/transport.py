@@ -75,6 +75,7 @@ class TcpTransport:
         """Where those come in who take the short way."""
         self._address = Address("")
         self._hello = b""
+        self._report_refused: Callable[[Address], None] | None = None
         self._wires = self._bytes = 0
 
     @property
@@ -185,8 +186,17 @@ class TcpTransport:
             short_way=self._short_way,
             check=lambda tls: self._is_known(address, tls),
             fail=self.fails,
+            refused=self._tell_refused,
         )
         return link
+
+    def report_refused(self, report: Callable[[Address], None]) -> None:
+        """Call `report` from now on with each address to which there was a connection, and that refuses another."""
+        self._report_refused = report
+
+    def _tell_refused(self, address: Address) -> None:
+        if self._server is not None and self._report_refused is not None:
+            self._report_refused(address)
 
     def _dismiss(self, link: Link) -> None:
         gone = link.close()
@@ -229,6 +239,9 @@ class TcpTransport:
         if len(self._met) > self._connections:
             here = {each.source for each in self._doors}
             del self._met[next((met for met in self._met if met not in here), next(iter(self._met)))]
+        link = self._links.get(address)
+        if link is not None:
+            link.end_back_off()
         return True
 
     def leaves(self, door: Door) -> None:

@@ -1,0 +1,151 @@
+"""Groups without a key, after altered copies of their frames came under their members' addresses.
+
+Meanwhile anything may be lost, forged or delivered in another order, and a member may be put out. Afterwards the group must recover by
+itself: what is sent from then on is delivered by all members, in the order that is promised.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from antiphon.errors import NoQuorum, UsageError, WouldBlock
+from antiphon.model import codec
+from antiphon.model.frames import Batch, Digest, Record
+from antiphon.model.ids import Address, MessageId
+from antiphon.model.options import GroupOptions, Settings
+from antiphon.sim.log import Delivered
+from antiphon.testing.alterer import FrameAlterer
+
+NODES = "abcd"
+FRAMES = 3_000
+LIMIT_S = 60.0
+
+
+def talk(world: Any) -> list[MessageId]:
+    """Every member that can sends one message."""
+    sent = []
+    for name in NODES:
+        try:
+            sent.append(world.send(name, b"message"))
+        except (WouldBlock, NoQuorum, UsageError):
+            continue
+    return sent
+
+
+def disturb(world: Any, seed: int, frames: int = FRAMES) -> None:
+    """Lets members talk while two altered copies of each frame arrive at each receiver."""
+    rng = random.Random(f"{seed}/altered")
+    alterer, cast, thrown = FrameAlterer(rng), world._carrier.cast, 0
+
+    def cast_altered(source: Address, destinations: Any, wire: bytes) -> None:
+        nonlocal thrown
+        destinations = list(destinations)
+        cast(source, destinations, wire)
+        for to in [to for to in destinations if to in world.names] * 2:
+            if thrown < frames:
+                thrown += 1
+                altered = alterer.alter(wire)
+                world.at(world.now + rng.uniform(0.0, 0.05), lambda to=to, altered=altered: world._process(to).arrive(source, altered))
+
+    world._carrier.cast = cast_altered
+    limit = world.now + LIMIT_S
+    while thrown < frames and world.now < limit:
+        talk(world)
+        world.run(0.02)
+    assert thrown == frames
+    world._carrier.cast = cast
+    world.run(0.1)
+
+
+def recovers(world: Any, order: str) -> bool:
+    """Whether, within a bounded time, all members are in one view and deliver what each of them sends, in the order of the group."""
+    limit = world.now + LIMIT_S
+    while world.now < limit:
+        sent = talk(world)
+        world.run(2.0)
+        members = [name for name in NODES if world.is_member(name)]
+        streams = [[event.id for event in world.log_of(name).events if type(event) is Delivered and event.id in sent] for name in members]
+        alike = all(stream == streams[0] if order == "total" else sorted(stream) == sorted(streams[0]) for stream in streams)
+        if alike and sorted(streams[0]) == sorted(sent) and len(sent) == len(members) and world.converged():
+            return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("multicast", ["reliable", "flood", "tree"])
+@pytest.mark.parametrize("order", ["unordered", "fifo", "causal", "total", "semantic"])
+def test_a_group_recovers_from_altered_frames(company: Any, order: str, multicast: str, seed: int) -> None:
+    """A faulty network card, or a stranger, would bring a group to a standstill that lasts after the last altered frame."""
+    world = company(NODES, seed, settings=Settings())
+    assert world.gather(options=GroupOptions(order=order, multicast=multicast))
+    disturb(world, seed)
+    assert sum(world.is_member(name) for name in NODES) >= 2
+    assert recovers(world, order)
+    sent = [message for _ in range(20) for message in talk(world)]
+    assert world.settle(30.0)
+    members = [name for name in NODES if world.is_member(name)]
+    streams = [[message for message in world.stream(name) if message in sent] for name in members]
+    assert all(sorted(stream) == sorted(sent) for stream in streams)
+    for stream in streams if order in ("fifo", "causal", "total") else ():
+        for sender in {message.sender for message in sent}:
+            assert [message for message in stream if message.sender == sender] == sorted(m for m in sent if m.sender == sender)
+    assert order != "total" or all(stream == streams[0] for stream in streams)
+
+
+def views_after(world: Any, wire: bytes, to: str, source: str, seconds: float) -> int:
+    """How many views are made after one frame came."""
+    before = world.view_of("a").id
+    world._process(to).arrive(Address(source), wire)
+    world.run(seconds)
+    after = {world.view_of(name) for name in NODES}
+    assert len(after) == 1
+    return (after.pop().id >> 32) - (before >> 32)
+
+
+@pytest.mark.parametrize("claim", ["message", "position of another", "record"])
+def test_one_false_claim_costs_one_view(company: Any, claim: str) -> None:
+    """A claim that nobody can fulfil would be asked for without end, or cost view after view."""
+    world = company(NODES, 3, settings=Settings())
+    assert world.gather(options=GroupOptions(order="total"))
+    talk(world)
+    world.run(1.0)
+    group, a, b, view = world.member("a").group, world.id_of("a"), world.id_of("b"), world.view_of("a").id
+    wire = {
+        "message": codec.encode(Batch.compose(group, b, view, 40, [b"forged"])),
+        "position of another": codec.encode(Digest(group, b, view, [1, 1, 30, 1, 4, 0, 0, 0])),
+        "record": codec.encode(Record(group, a, view, 5, 5, [1, 40, 40])),
+    }[claim]
+    assert views_after(world, wire, "c", "a" if claim == "record" else "b", 60.0) == 1
+    assert recovers(world, "total")
+
+
+def test_a_group_at_rest_and_one_under_load_make_no_views(company: Any) -> None:
+    """The check would put a sound group through view changes."""
+    world = company(NODES, 3, settings=Settings())
+    assert world.gather(options=GroupOptions(order="total"))
+    view = world.view_of("a")
+    for _ in range(300):
+        talk(world)
+        world.run(0.1)
+    world.run(60.0)
+    assert {world.view_of(name) for name in NODES} == {view}
+
+
+@pytest.mark.parametrize("order", ["fifo", "causal", "total"])
+@pytest.mark.parametrize("name", ["a", "c"])
+def test_a_reader_that_pauses_is_no_inconsistency(company: Any, order: str, name: str) -> None:
+    """Flow control would be undone by views that hand a paused reader whatever waits."""
+    world = company(NODES, 3, settings=Settings())
+    assert world.gather(options=GroupOptions(order=order, window=64))
+    view = world.view_of("a")
+    world.pause_reader(name)
+    for _ in range(600):
+        talk(world)
+        world.run(0.1)
+    assert {world.view_of(each) for each in NODES} == {view}
+    world.resume_reader(name)
+    assert world.settle(30.0)
+    assert world.check() == []
