@@ -297,7 +297,7 @@ class Node:
         self._ask_turn()
 
     def advertise(self) -> None:
-        """Asks who is there. A node does it when it starts; again is needed only where it could not be heard then."""
+        """Ask all nodes for their groups now, rejected ones too. A node does it when it starts and repeats it with growing pauses."""
         self.core.advertise(self.now())
         self._ask_turn()
 

@@ -96,7 +96,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     retry_s: float = 0.25
     """After how long an answer that did not come is asked for again."""
     seek_s: float = 0.5
-    """How often a side looks for former members, at first; the interval grows to `seek_max_s` and never ends."""
+    """How often a side looks for former members, and a node advertises, at first; the interval grows to `seek_max_s` and never ends."""
     seek_max_s: float = 30.0
     answer_s: float = 0.1
     """Over how long the answers of many to one question are spread."""

@@ -134,8 +134,9 @@ class NodeCore:
     # -- groups ----------------------------------------------------------------------------------------------------------------
 
     def start(self, now: float) -> None:
-        """The node has come into the network."""
-        self.advertise(now)
+        """Make the node known, and repeat it from now on with growing pauses: others may come into reach later."""
+        self._now = now
+        self.directory.start(now)
 
     def advertise(self, now: float) -> None:
         self._now = now

@@ -171,7 +171,7 @@ class Node:
         self._background.call(lambda: self._node.reject(group))
 
     def advertise(self) -> None:
-        """Asks who is there. A node does it when it starts; again is needed only where it could not be heard then."""
+        """Ask all nodes for their groups now, rejected ones too. A node does it when it starts and repeats it with growing pauses."""
         self._background.call(self._node.advertise)
 
     def send_outside(self, group: str, data: bytes) -> int:
