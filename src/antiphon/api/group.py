@@ -10,8 +10,8 @@ Every call may be cancelled at any time: a send that was cancelled was not accep
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from antiphon.api.inbox import Inbox
 from antiphon.api.line import Line
@@ -19,12 +19,12 @@ from antiphon.api.message import Letter, Message, MessageBatch, MessageIds, mess
 from antiphon.api.questions import Question, Questions
 from antiphon.api.reading import Reading
 from antiphon.api.streams import Feed, Stream, ViewChange
-from antiphon.errors import AntiphonError, InvalidOption, JoinFailed, NoQuorum, NotInGroup, TimedOut, UsageError, WouldBlock
+from antiphon.errors import AntiphonError, InvalidOption, JoinFailed, NoQuorum, NotAMember, NotInGroup, TimedOut, UsageError, WouldBlock
 from antiphon.model.events import (
     Delivery,
     Departed,
-    Gap,
     Installed,
+    MissedMessages,
     NoMajority,
     Orphaned,
     PrivateMessage,
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from antiphon.api.node import Node
 
 State: TypeAlias = Callable[[], bytes]
-GroupEvent: TypeAlias = MessageBatch | ViewChange | Gap | Undelivered | NoMajority | Synchronised | Stabilised
-_PLAIN = frozenset((Gap, Undelivered, NoMajority, Synchronised, Stabilised))
+GroupEvent: TypeAlias = MessageBatch | ViewChange | MissedMessages | Undelivered | NoMajority | Synchronised | Stabilised
+_PLAIN = frozenset((MissedMessages, Undelivered, NoMajority, Synchronised, Stabilised))
 _ANSWER_S = 5.0
 
 T = TypeVar("T")
@@ -109,6 +109,7 @@ class Group:
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
+    @overload
     async def send(
         self,
         data: Any,
@@ -117,15 +118,42 @@ class Group:
         *,
         to: MemberId | None = None,
         timeout: float | None = None,
-    ) -> MessageId:
-        """Sends to the group, or to one member alone; returns when the message is accepted. Raises TimedOut when there was no credit for
-        so long, and then the message was not accepted."""
+    ) -> MessageId: ...
+
+    @overload
+    async def send(
+        self,
+        data: Any,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        *,
+        to: Collection[MemberId],
+        timeout: float | None = None,
+    ) -> list[MessageId]: ...
+
+    async def send(
+        self,
+        data: Any,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        *,
+        to: MemberId | Collection[MemberId] | None = None,
+        timeout: float | None = None,
+    ) -> MessageId | list[MessageId]:
+        """Send to the group, to one member, or to each of several members; return when the message is accepted.
+
+        `to` is a member's id, or a list of them. A list sends one private message to each member of it, in fifo order with the other
+        private messages to that member, and returns their ids in the order of the list without repetitions. Raises NotAMember, and sends
+        nothing, if one of them is not in the view. Raises TimedOut if there is no send credit within `timeout` seconds: then the message
+        was not accepted, or, of a list, only for the first `accepted` members."""
         if to is not None:
             if reply_to is not None or after:
                 raise UsageError("a message to one member answers nothing in the group: leave out reply_to and after, or leave out to")
-            payload = self._encode(data)
-            number = await self._privately(to, lambda: self._node.submit_to(self.id, to, payload), timeout)
-            return MessageId(self.me, number)
+            if not isinstance(to, str):
+                return await self._send_to_each(data, to, timeout)
+            return await self._send_to(to, self._encode(data), timeout)
+        if after:
+            _check_after(after)
         payload = data if type(data) is bytes and self._codec is None and self._departed is None else self._encode(data)
         if self._node.crowded:
             await self._breathe()
@@ -138,6 +166,8 @@ class Group:
 
     def try_send(self, data: Any, reply_to: MessageId | None = None, after: Sequence[MessageId] = ()) -> MessageId:
         """Sends at once, or raises WouldBlock, or NoQuorum in a minority."""
+        if after:
+            _check_after(after)
         if self._line.length:
             raise WouldBlock("others wait to send before this: await send")
         return self._node.submit(self.id, self._encode(data), reply_to, after)
@@ -148,6 +178,8 @@ class Group:
         of them may have been accepted."""
         if self._departed is not None:
             raise self._gone()
+        if isinstance(data, str | bytes | bytearray | memoryview):
+            raise InvalidOption("data", f"{type(data).__name__}", "give a list of messages, or send one with send()")
         payloads: Sequence[bytes]
         if self._codec is not None:
             payloads = [self._codec.encode(one) for one in data]
@@ -184,6 +216,8 @@ class Group:
     async def ask(self, data: Any, to: MemberId | None = None, *, timeout: float = _ANSWER_S) -> Any:
         """Asks one member and returns its reply, or all others and returns the replies by member: of those who replied in time. Raises
         TimedOut when the one did not reply in time, NotAMember when it has gone."""
+        if to is not None and not isinstance(to, str):
+            raise InvalidOption("to", to, "give the id of one member, or leave it out to ask all others")
         payload = self._encode(data)
         deadline = self._node.now() + timeout
 
@@ -203,6 +237,27 @@ class Group:
             self._questions.close(number)
             self._node.close_question(self.id, number)
         return question.replies if to is None else self._questions.only_reply(question, to)
+
+    async def _send_to(self, to: MemberId, payload: bytes, timeout: float | None) -> MessageId:
+        number = await self._privately(to, lambda: self._node.submit_to(self.id, to, payload), timeout)
+        return MessageId(self.me, number)
+
+    async def _send_to_each(self, data: Any, to: Collection[MemberId], timeout: float | None) -> list[MessageId]:
+        members = _receivers(to)
+        payload = self._encode(data)
+        for member in members:
+            if member not in self.view:
+                raise NotAMember(member)
+        ids: list[MessageId] = []
+        deadline = None if timeout is None else self._node.now() + timeout
+        try:
+            for member in members:
+                left = None if deadline is None else max(deadline - self._node.now(), 0.0)
+                ids.append(await self._send_to(member, payload, left))
+        except TimedOut as error:
+            error.accepted = len(ids)
+            raise
+        return ids
 
     async def _reply(self, to: MemberId, question: int, data: Any) -> None:
         payload = self._encode(data)
@@ -463,6 +518,21 @@ class Group:
 def _letter(letter: Letter) -> MessageBatch:
     """A letter, among batches."""
     return MessageBatch(Batch(GroupId(""), letter.sender, 0, 1, (letter.raw,)), 1, 1, letter=letter)
+
+
+def _receivers(to: object) -> list[MemberId]:
+    """Return the members that a list names, each once; raise InvalidOption for anything else."""
+    if not isinstance(to, Collection) or isinstance(to, bytes | bytearray | memoryview) or not all(isinstance(one, str) for one in to):
+        raise InvalidOption("to", to, "give the id of a member of the view, or a list of them")
+    if not to:
+        raise InvalidOption("to", to, "the list names nobody: leave `to` out to send to the group")
+    return list(dict.fromkeys(to))
+
+
+def _check_after(after: object) -> None:
+    """Raise InvalidOption for one id in the place of a list: it is a tuple, too."""
+    if isinstance(after, MessageId | str):
+        raise InvalidOption("after", after, "give a list of message ids, even for one")
 
 
 def _look_at(future: asyncio.Future[None]) -> None:

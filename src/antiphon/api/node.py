@@ -24,11 +24,12 @@ from antiphon.api.archived_group import ArchivedGroup
 from antiphon.api.driver import Cancellable, Driver
 from antiphon.api.entry import Entry
 from antiphon.api.group import Group, State
+from antiphon.api.name_servers import NameServerQuestions
 from antiphon.api.store_group import StoreGroup
 from antiphon.api.streams import Feed, Stream
-from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, TimedOut, UsageError, WouldBlock
+from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, SendRefused, TimedOut, UsageError, WouldBlock
 from antiphon.model.control import GroupInfo, Wants
-from antiphon.model.events import Departed, Discovered, Event, GuestRefused, Located, NameServerAnswer
+from antiphon.model.events import Departed, Discovered, Event, GuestRefused, Located, NameServerAnswer, Vanished
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.payload import PayloadCodec, codec_for
@@ -76,6 +77,8 @@ class Node:
         self._entry_by_asked: dict[str, Entry] = {}
         """Groups that are looked for, to be joined."""
         self._discovered: Feed[GroupInfo] = Feed()
+        self._vanished: Feed[GroupInfo] = Feed()
+        self._questions = NameServerQuestions()
         self._refused_by_group: dict[GroupId, GuestRefused] = {}
         self._turn_asked = self._turn_due = False
         """Whether the turn will end soon, and whether anything is left to be done then."""
@@ -142,6 +145,8 @@ class Node:
             self._timer.cancel()
             self._timer = None
         self._discovered.end()
+        self._vanished.end()
+        self._questions.fail(UsageError(f"the question was not answered: {why}"))
         for asked, entry in self._entry_by_asked.items():
             entry.fail(JoinFailed(asked, why))
         for group in list(self._groups.values()):
@@ -205,6 +210,8 @@ class Node:
             return await store_entry.enter(
                 self, group, codec, state, how="either" if create else "join", wants=wants, options=options, timeout=timeout
             )
+        if isinstance(at, str):
+            raise InvalidOption("at", at, "give a list of addresses, even for one")
         contacts = tuple(Address(address) for address in at)
         asks = Wants(kind="none") if self._is_archived(group) and wants.kind != "state" else wants
         entered = core.join(self.now(), group, wants=asks, contacts=contacts, create=_options(options) if create else None)
@@ -276,6 +283,23 @@ class Node:
         """The groups that this node has heard of and is not in, and from now on those it hears of."""
         return self._discovered.listen(self.core.known())
 
+    def vanished(self) -> Stream[GroupInfo]:
+        """Stream the groups that end from now on, as they were last known: their last member left. A group whose members all crashed is not
+        heard to end."""
+        return self._vanished.listen()
+
+    async def ask_groups(self, address: str, *, timeout: float | None = None) -> list[GroupInfo]:
+        """Ask the node at `address` which groups it knows, those that it is in and those that it has heard of, and return them.
+
+        Groups that were not known are then in `groups()`, and in `discovered()`. Raises AskRefused if that node was opened with
+        `name_server=False`, and TimedOut if no whole answer comes within `timeout` seconds, at most `Settings.question_s`."""
+        core = self._awake()
+        if address == core.address:
+            return self.groups()
+        asking = self._questions.ask(core, self.now(), address, timeout)
+        self._ask_turn()
+        return await asking
+
     # -- durable topics --------------------------------------------------------------------------------------------------------
 
     @property
@@ -302,14 +326,17 @@ class Node:
         self._ask_turn()
 
     async def send_outside(self, group: str, data: bytes) -> int:
-        """Sends to an open group that this node is not in; returns the number of the message at this node."""
+        """Send to an open group that this node is not in; return the number of the message at this node. Raises SendRefused if the group
+        is not known, is closed, or has refused an earlier message."""
         core = self._awake()
         infos = core.directory.find(GroupId(group))
         if not infos:
-            raise JoinFailed(group, "the group is not known: wait until it is in `groups()`, or name a seed that knows it")
+            raise SendRefused(group, "the group is not known: wait until it is in `groups()`, or name a seed that knows it")
+        if not infos[0].options.open:
+            raise SendRefused(group, "only its members may send: join it, or create it with open=True")
         refused = self._refused_by_group.pop(infos[0].id, None)
         if refused is not None:
-            raise JoinFailed(group, f"the messages after {refused.taken} were not taken: {refused.why}")
+            raise SendRefused(group, f"the messages after {refused.taken} were not taken: {refused.why}")
         while True:
             try:
                 number = core.submit_guest(self.now(), infos[0].id, data)
@@ -522,9 +549,10 @@ class Node:
     def _hear(self, event: Any) -> None:
         if type(event) is Discovered:
             self._discovered.tell(event.info)
+        elif type(event) is Vanished:
+            self._vanished.tell(event.info)
         elif type(event) is NameServerAnswer:
-            for info in event.groups:
-                self._discovered.tell(info)
+            self._questions.hear(event)  # new groups in it were told as Discovered
 
 
 def _fitting(settings: Settings | None, driver: Driver) -> Settings:

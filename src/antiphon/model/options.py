@@ -13,7 +13,8 @@ from antiphon.model.frames import BATCH_LIMIT, FRAME_LIMIT, MESSAGE_LIMIT, PARTS
 
 
 class GroupOptions(Struct, frozen=True, kw_only=True):
-    """The group's contract. `window` bounds what a sender may have on its way that some member does not hold yet. `partitions` says
+    """The group's contract. `delivery` says when a message is delivered: in its order (`agreed`), or also not before a majority of the view
+    holds it (`safe`). `window` bounds what a sender may have on its way that some member does not hold yet. `partitions` says
     which side of a split goes on (`continue`: every side; `majority`: only one). `open` lets outsiders send. `slow` says what becomes
     of a member that holds the others up: they wait (`block`), or it is put out of the view after `slow_s` (`evict`). With
     `history_in="store"` members archive what they deliver in the store that all of them have, and newcomers read it there."""

@@ -6,8 +6,8 @@ one stream, shared by all threads that read here: each message is read once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Coroutine, Sequence
+from typing import Any, overload
 
 from antiphon.api.group import Group as AsyncGroup
 from antiphon.api.group import GroupEvent, State
@@ -64,6 +64,7 @@ class Group:
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
+    @overload
     def send(
         self,
         data: Any,
@@ -72,10 +73,34 @@ class Group:
         *,
         to: MemberId | None = None,
         timeout: float | None = None,
-    ) -> MessageId:
-        """Sends to the group, or to one member alone; returns when the message is accepted. Raises TimedOut when there was no credit for
-        so long, and then the message was not accepted."""
-        return self._background.run(self._group.send(data, reply_to, after, to=to, timeout=timeout))
+    ) -> MessageId: ...
+
+    @overload
+    def send(
+        self,
+        data: Any,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        *,
+        to: Collection[MemberId],
+        timeout: float | None = None,
+    ) -> list[MessageId]: ...
+
+    def send(
+        self,
+        data: Any,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        *,
+        to: MemberId | Collection[MemberId] | None = None,
+        timeout: float | None = None,
+    ) -> MessageId | list[MessageId]:
+        """Send to the group, to one member, or to each of several members; return when the message is accepted. `to` is a member's id, or a
+        list of them: then the ids of the messages are returned in its order. Raises TimedOut if there is no send credit within `timeout`
+        seconds; NotAMember, and nothing is sent, if one of them is not in the view."""
+        sending: Coroutine[Any, Any, Any] = self._group.send(data, reply_to, after, to=to, timeout=timeout)
+        sent: MessageId | list[MessageId] = self._background.run(sending)
+        return sent
 
     def try_send(self, data: Any, reply_to: MessageId | None = None, after: Sequence[MessageId] = ()) -> MessageId:
         """Sends at once, or raises WouldBlock, or NoQuorum in a minority."""

@@ -151,6 +151,16 @@ class Node:
         """The groups that this node has heard of and is not in, and from now on those it hears of."""
         return Stream(self._background.call(self._node.discovered))
 
+    def vanished(self) -> Stream[GroupInfo]:
+        """Stream the groups that end from now on, as they were last known: their last member left. A group whose members all crashed is not
+        heard to end."""
+        return Stream(self._background.call(self._node.vanished))
+
+    def ask_groups(self, address: str, *, timeout: float | None = None) -> list[GroupInfo]:
+        """Ask the node at `address` which groups it knows, and return them. Raises AskRefused if that node was opened with
+        `name_server=False`, and TimedOut if no whole answer comes within `timeout` seconds, at most `Settings.question_s`."""
+        return self._background.run(self._node.ask_groups(address, timeout=timeout))
+
     # -- durable topics --------------------------------------------------------------------------------------------------------
 
     @property
@@ -175,7 +185,8 @@ class Node:
         self._background.call(self._node.advertise)
 
     def send_outside(self, group: str, data: bytes) -> int:
-        """Sends to an open group that this node is not in; returns the number of the message at this node."""
+        """Send to an open group that this node is not in; return the number of the message at this node. Raises SendRefused if the group
+        is not known, is closed, or has refused an earlier message."""
         return self._background.run(self._node.send_outside(group, data))
 
     def stats(self) -> dict[str, object]:

@@ -14,6 +14,6 @@ heard of, and are again as soon as one of them returns and advertises.
 What is heard are hints for outsiders; who is a member only views say. Any node can also be asked alone, as a name server, and then
 tells what it has heard as well; it may refuse to be one.
 
-`directory` is where to begin reading; `advertisement_timer` says when to repeat an advertisement, `hints` holds what was heard, `questions` what name servers were asked, `allowance` how often
-strangers are answered, `group_list` cuts a list of groups into frames.
+`directory` is where to begin reading; `advertisement_timer` says when to repeat an advertisement, `hints` holds what was heard, `questions`
+what name servers were asked, `allowance` how often strangers are answered, `group_list` cuts a list of groups into frames.
 """

@@ -233,8 +233,10 @@ class Directory:
         if frame.group in self._own():
             # It is the other side of a partition that has ended, or a lie.
             self.drops["ended_but_alive"] += 1
-        elif self._hints.end(self.now, frame.group, frame.view):
-            self._tell(Vanished(frame.group))
+            return
+        info = next((info for info in self._hints if info.id == frame.group), None)
+        if self._hints.end(self.now, frame.group, frame.view) and info is not None:
+            self._tell(Vanished(frame.group, info))
 
     # -- answers -----------------------------------------------------------------------------------------------------------------
 

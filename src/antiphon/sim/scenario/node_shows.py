@@ -10,9 +10,9 @@ from antiphon.model.events import (
     Departed,
     Discovered,
     Event,
-    Gap,
     GuestRefused,
     Installed,
+    MissedMessages,
     NameServerAnswer,
     NoMajority,
     Orphaned,
@@ -124,7 +124,7 @@ def _told(scene: Scene, event: Event) -> tuple[str, str]:
         return "delivers", f"{scene.called(MessageId(event.batch.sender, event.seqno))} (without {scene.listed(event.missing)})"
     if type(event) is Recovered:
         return "recovers", scene.listed(MessageId(event.batch.sender, seqno) for seqno in range(event.low, event.high + 1))
-    if type(event) is Gap:
+    if type(event) is MissedMessages:
         return "misses", _ranges(event.lost)
     return _news(event), ""
 
