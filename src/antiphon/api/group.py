@@ -18,6 +18,7 @@ from antiphon.api.line import Line
 from antiphon.api.message import Letter, Message, MessageBatch, MessageIds, messages
 from antiphon.api.questions import Question, Questions
 from antiphon.api.reading import Reading
+from antiphon.api.state_requests import StateRequests, TrackedReading
 from antiphon.api.streams import Feed, Stream, ViewChange
 from antiphon.errors import AntiphonError, InvalidOption, JoinFailed, NoQuorum, NotAMember, NotInGroup, TimedOut, UsageError, WouldBlock
 from antiphon.model.events import (
@@ -31,6 +32,7 @@ from antiphon.model.events import (
     Recovered,
     Stabilised,
     StateArrived,
+    StateUnavailable,
     StateWanted,
     Synchronised,
     Undelivered,
@@ -42,6 +44,7 @@ from antiphon.model.ids import GroupId, MemberId, MessageId, name_of
 from antiphon.model.options import GroupOptions
 from antiphon.model.payload import PayloadCodec
 from antiphon.model.view import View
+from antiphon.protocol.sync.unread import UnreadEvent
 
 if TYPE_CHECKING:
     from antiphon.api.node import Node
@@ -59,14 +62,16 @@ class Group:
         """Made by `Node.create` and `Node.join`."""
         self._node, self.id = node, id
         self.state: bytes | None = None
-        """The application's state that this member was given when it joined with `history="state"`."""
+        """The application's state that this member was given when it joined with `history="state"`. None: it joined otherwise, or founded
+        the group, and begins with the application's own first state."""
         self._codec = codec
         self._decode = None if self._codec is None else self._codec.decode
-        self._give_state = state
         settings = node.settings
         self._inbox = Inbox(
             settings.inbox_messages, settings.inbox_bytes, lambda: node.pause(self), lambda: node.resume(self)
         )
+        self._requests = None if state is None else StateRequests(state, self._inbox, self._provide_state)
+        """Answers those who want the application's state, if it gives one."""
         self._views: Feed[ViewChange] = Feed()
         self._view: View | None = None
         self._line = Line()
@@ -317,15 +322,18 @@ class Group:
 
     def __aiter__(self) -> Reading[Message | Letter]:
         """Message by message. Ends when this member has left."""
-        return Reading(self._inbox, self._take_message)
+        return self._read_with(self._take_message)
 
     def batches(self) -> Reading[MessageBatch]:
         """The same, as the batches they came in: much cheaper per message."""
-        return Reading(self._inbox, self._take_batch)
+        return self._read_with(self._take_batch)
 
     def events(self) -> Reading[GroupEvent]:
         """Everything that happens, in the order that the group promises: messages, view changes, gaps, letters that did not arrive."""
-        return Reading(self._inbox, self._take_event)
+        return self._read_with(self._take_event)
+
+    def _read_with(self, take: Callable[[Any], T | None]) -> Reading[T]:
+        return Reading(self._inbox, take) if self._requests is None else TrackedReading(self._inbox, take, self._requests)
 
     def _take_message(self, entry: Any) -> Message | Letter | None:
         inbox = self._inbox
@@ -378,16 +386,15 @@ class Group:
             data = event.data if decode is None else decode(event.data)
             return _letter(Letter(event.sender, data, event.data, event.question, self._reply))
         if kind is StateWanted:
-            # The reader has dealt with everything before this, and with nothing after it.
-            self._provide_state(event.snapshot)
+            if self._requests is not None:
+                self._requests.reach(event)
         elif kind is ViewChange or kind in _PLAIN:
             return event  # type: ignore[no-any-return]
         return None
 
-    def _provide_state(self, snapshot: int) -> None:
-        state = None if self._give_state is None else self._give_state()
+    def _provide_state(self, snapshot: int, state: bytes | None, unread: Sequence[UnreadEvent], reason: str) -> None:
         if self._departed is None:
-            self._node.provide_state(self.id, snapshot, state)
+            self._node.provide_state(self.id, snapshot, state, unread, reason)
 
     # -- questions about it ----------------------------------------------------------------------------------------------------
 
@@ -474,10 +481,16 @@ class Group:
             self._questions.reply(event.question, event.sender, data)
         elif kind is Undelivered and event.kind == "ask":
             self._questions.lose(event.question, event.to)
-        elif kind is StateWanted and self._give_state is None:
-            self._node.provide_state(self.id, event.snapshot, None)
+        elif kind is StateWanted:
+            if self._requests is None:
+                self._node.provide_state(self.id, event.snapshot, None)
+            else:
+                self._requests.want(event)
         elif kind is StateArrived:
             self.state = event.state
+        elif kind is StateUnavailable:
+            if not self._caught_up.done():
+                self._caught_up.set_exception(JoinFailed(self.id, f"{event.reason}. Join with history='all' to take the messages instead"))
         elif kind is Departed:
             self._depart(event)
         else:

@@ -22,7 +22,7 @@ import msgspec
 from antiphon.api import store_entry
 from antiphon.api.archived_group import ArchivedGroup
 from antiphon.api.driver import Cancellable, Driver
-from antiphon.api.entry import Entry
+from antiphon.api.entry import Entry, wait_for_state
 from antiphon.api.group import Group, State
 from antiphon.api.name_servers import NameServerQuestions
 from antiphon.api.store_group import StoreGroup
@@ -35,6 +35,7 @@ from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.payload import PayloadCodec, codec_for
 from antiphon.model.recording import Recorder
 from antiphon.protocol.node import NodeCore
+from antiphon.protocol.sync.unread import UnreadEvent
 from antiphon.store import Store, Topic
 
 CLOSE_S = 5.0
@@ -175,9 +176,10 @@ class Node:
         self, name: str, *, type: Any = None, state: State | None = None, description: str = "", on: str = "network", **options: Any
     ) -> Group:
         """Founds a group; `options` are those of `GroupOptions`. `type` is what its messages are, bytes if it is left out; `state` gives
-        the application's state to those who join with `history="state"`, and is called between two messages that are read here.
-        `on="store"`: the group is on the node's store, and needs no network between its members; its options are `silence_s`, after which
-        a member that does not beat is put out, and `retention_s`, how long its messages are kept."""
+        the application's state to those who join with `history="state"`, as of the last message that was handed out here: it is called
+        when a reader asks for the next message, or while none is handling one. `on="store"`: the group is on the node's store, and needs
+        no network between its members; its options are `silence_s`, after which a member that does not beat is put out, and
+        `retention_s`, how long its messages are kept."""
         core, codec = self._awake(), codec_for(type)
         if _on_store(on):
             return await store_entry.enter(self, name, codec, state, how="create", wants=Wants(), options=options, timeout=None)
@@ -198,9 +200,10 @@ class Node:
         **options: Any,
     ) -> Group:
         """Joins a group by its name or id and returns when this node is in it. `history` says what is wanted of the past: `all`, `none`,
-        `("last", count)`, `("since", time)`, or `state` (then `group.state` is the application's state from a member that gives one). With
-        `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of members, for a
-        group that this node has not heard of. `on="store"`: it is a group on the node's store. Raises JoinFailed."""
+        `("last", count)`, `("since", time)`, or `state`: then `group.state` is the application's state from a member that gives one, and
+        the messages after it are read. It is None if this node founded the group; if no member gives a state the join fails with the
+        reasons. With `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of
+        members, for a group that this node has not heard of. `on="store"`: it is a group on the node's store. Raises JoinFailed."""
         core, codec = self._awake(), codec_for(type)
         for option, value in options.items():
             if not create:
@@ -231,7 +234,7 @@ class Node:
                 group = await asyncio.shield(entry.group)
                 await asyncio.shield(group.ready)
                 if wants is not None and wants.kind == "state":
-                    await asyncio.shield(group.caught_up)
+                    await wait_for_state(group, CLOSE_S)
         except BaseException as error:
             self._give_up(asked, entry)
             if isinstance(error, TimeoutError) and not isinstance(error, TimedOut):
@@ -416,8 +419,10 @@ class Node:
             self.core.close_question(self.now(), group, question)
             self._ask_turn()
 
-    def provide_state(self, group: GroupId, snapshot: int, state: bytes | None) -> None:
-        self._inside(group).provide_state(self.now(), group, snapshot, state)
+    def provide_state(
+        self, group: GroupId, snapshot: int, state: bytes | None, unread: Sequence[UnreadEvent] = (), reason: str = ""
+    ) -> None:
+        self._inside(group).provide_state(self.now(), group, snapshot, state, unread, reason)
         self._ask_turn()
 
     def pause(self, group: Group) -> None:

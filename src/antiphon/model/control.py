@@ -442,7 +442,7 @@ class AskState(Struct, array_like=True, tag=31, frozen=True):
 
 class StatePiece(Struct, array_like=True, tag=32, frozen=True):
     """Piece `index` of `count`. The first `head` pieces say, encoded, what the provider had when the snapshot was taken, the
-    others the state. `count` 0: this member gives no state."""
+    others the state. `count` 0: this member gives no state (`index` 0), or not yet (`index` 1); then `piece` says why."""
 
     group: GroupId
     member: MemberId

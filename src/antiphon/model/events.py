@@ -106,6 +106,12 @@ class StateWanted(Struct, frozen=True):
     snapshot: int
 
 
+class StateUnavailable(Struct, frozen=True):
+    """This member wanted the application's state, and no member of the group gives it one. `reason` says why, member by member."""
+
+    reason: str
+
+
 class StateArrived(Struct, frozen=True):
     """The application's state before everything that follows."""
 
@@ -150,7 +156,8 @@ class GuestRefused(Struct, frozen=True):
 
 Event: TypeAlias = (
     Delivery | Orphaned | Recovered | Installed | Writable | Stabilised | MissedMessages | Synchronised | NoMajority | Departed
-    | PrivateMessage | Undelivered | StateWanted | StateArrived | Discovered | Located | Vanished | NameServerAnswer | GuestRefused
+    | PrivateMessage | Undelivered | StateWanted | StateArrived | StateUnavailable | Discovered
+    | Located | Vanished | NameServerAnswer | GuestRefused
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from antiphon.model.events import (
     PrivateMessage,
     Recovered,
     StateArrived,
+    StateUnavailable,
     StateWanted,
     Synchronised,
     Undelivered,
@@ -150,6 +151,8 @@ def _news(event: Event) -> str:
             return "is asked for its state"
         case StateArrived(state):
             return f"is given the state {quote(state.decode(errors='replace'))}"
+        case StateUnavailable(reason):
+            return f"is given no state: {reason}"
         case Discovered(info):
             return f"hears of {name_of(info.id)}"
         case Vanished(group):
