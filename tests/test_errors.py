@@ -22,6 +22,8 @@ EXAMPLES = [
     errors.NotInGroup("trip", "left"),
     errors.TimedOut("nothing could be sent for 3 s", 7),
     errors.JoinFailed("trip", "nobody answered"),
+    errors.SendRefused("trip", "only its members may send"),
+    errors.AskRefused("10.0.0.7:4040"),
     errors.UnknownTopic("crash"),
     errors.BadStore("sqlite:notes.txt", "it is no database"),
     errors.TopicTaken("crash", "ana"),

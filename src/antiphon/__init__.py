@@ -13,10 +13,24 @@ if TYPE_CHECKING:
     from antiphon import sim as sim
     from antiphon import sync as sync
     from antiphon.api.group import Group
-    from antiphon.api.message import Letter, Message, MessageBatch
+    from antiphon.api.message import Letter, Message, MessageBatch, MessageIds
     from antiphon.api.streams import ViewChange
-    from antiphon.errors import AntiphonError, JoinFailed, NoQuorum, NotInGroup, PeerError, TimedOut, UsageError, WorldError, WouldBlock
-    from antiphon.model.events import StoreLost, StoreRestored, Why
+    from antiphon.errors import (
+        AntiphonError,
+        AskRefused,
+        JoinFailed,
+        NoQuorum,
+        NotAMember,
+        NotInGroup,
+        PeerError,
+        SendRefused,
+        TimedOut,
+        UsageError,
+        WorldError,
+        WouldBlock,
+    )
+    from antiphon.model.control import GroupInfo
+    from antiphon.model.events import MissedMessages, NoMajority, Stabilised, StoreLost, StoreRestored, Synchronised, Undelivered, Why
     from antiphon.model.ids import MessageId
     from antiphon.model.options import GroupOptions, Settings
     from antiphon.model.payload import BadPayload
@@ -24,34 +38,63 @@ if TYPE_CHECKING:
     from antiphon.runtime.node import Node
     from antiphon.runtime.run import run
     from antiphon.runtime.security import Certificates, PreSharedKey
-    from antiphon.store import Gap, Store, Subscription, Topic, Value, open_store
+    from antiphon.store import (
+        Accepted,
+        Gap,
+        Published,
+        Queued,
+        Store,
+        StoreSettings,
+        SubscriberInfo,
+        Subscription,
+        Topic,
+        TopicInfo,
+        Value,
+        open_store,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accepted",
     "AntiphonError",
+    "AskRefused",
     "BadPayload",
     "Certificates",
     "Gap",
     "Group",
+    "GroupInfo",
     "GroupOptions",
     "JoinFailed",
     "Letter",
     "Message",
     "MessageBatch",
     "MessageId",
+    "MessageIds",
+    "MissedMessages",
+    "NoMajority",
     "NoQuorum",
     "Node",
+    "NotAMember",
     "NotInGroup",
     "PeerError",
     "PreSharedKey",
+    "Published",
+    "Queued",
+    "SendRefused",
     "Settings",
+    "Stabilised",
     "Store",
     "StoreLost",
     "StoreRestored",
+    "StoreSettings",
+    "SubscriberInfo",
     "Subscription",
+    "Synchronised",
     "TimedOut",
     "Topic",
+    "TopicInfo",
+    "Undelivered",
     "UsageError",
     "Value",
     "View",
@@ -67,20 +110,33 @@ __all__ = [
 
 _NAMES_BY_MODULE = {
     "antiphon.api.group": ("Group",),
-    "antiphon.api.message": ("Letter", "Message", "MessageBatch"),
+    "antiphon.api.message": ("Letter", "Message", "MessageBatch", "MessageIds"),
     "antiphon.api.streams": ("ViewChange",),
     "antiphon.errors": (
         "AntiphonError",
+        "AskRefused",
         "JoinFailed",
         "NoQuorum",
+        "NotAMember",
         "NotInGroup",
         "PeerError",
+        "SendRefused",
         "TimedOut",
         "UsageError",
         "WorldError",
         "WouldBlock",
     ),
-    "antiphon.model.events": ("StoreLost", "StoreRestored", "Why"),
+    "antiphon.model.control": ("GroupInfo",),
+    "antiphon.model.events": (
+        "MissedMessages",
+        "NoMajority",
+        "Stabilised",
+        "StoreLost",
+        "StoreRestored",
+        "Synchronised",
+        "Undelivered",
+        "Why",
+    ),
     "antiphon.model.ids": ("MessageId",),
     "antiphon.model.options": ("GroupOptions", "Settings"),
     "antiphon.model.payload": ("BadPayload",),
@@ -88,7 +144,20 @@ _NAMES_BY_MODULE = {
     "antiphon.runtime.node": ("Node",),
     "antiphon.runtime.run": ("run",),
     "antiphon.runtime.security": ("Certificates", "PreSharedKey"),
-    "antiphon.store": ("Gap", "Store", "Subscription", "Topic", "Value", "open_store"),
+    "antiphon.store": (
+        "Accepted",
+        "Gap",
+        "Published",
+        "Queued",
+        "Store",
+        "StoreSettings",
+        "SubscriberInfo",
+        "Subscription",
+        "Topic",
+        "TopicInfo",
+        "Value",
+        "open_store",
+    ),
 }
 _MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 

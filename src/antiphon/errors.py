@@ -18,6 +18,8 @@
         ├── NotInGroup       this node is not, or no longer, in the group: join it again
         ├── TimedOut         what was waited for did not happen in time; also a TimeoutError
         ├── JoinFailed       a group could not be found or joined in time, or refused
+        ├── SendRefused      a group that this node is not in does not take its messages
+        ├── AskRefused       a node does not tell others which groups it knows
         ├── TopicTaken       another publisher has the topic: choose another topic, or take it over
         ├── Fenced           somebody else has come as this publisher, subscriber or agent since: this one may not go on
         ├── Conflict         a record has changed since it was read: read it again and decide anew
@@ -138,6 +140,18 @@ class JoinFailed(WorldError):
     def __init__(self, group: object, why: str) -> None:
         super().__init__(f"cannot join {group}: {why}")
         self.group, self.why = group, why
+
+
+class SendRefused(WorldError):
+    def __init__(self, group: object, why: str) -> None:
+        super().__init__(f"cannot send to {group} from outside: {why}")
+        self.group, self.why = group, why
+
+
+class AskRefused(WorldError):
+    def __init__(self, address: str) -> None:
+        super().__init__(f"{address} does not tell which groups it knows (name_server=False): ask another node")
+        self.address = address
 
 
 class TopicTaken(WorldError):

@@ -16,7 +16,7 @@ import antiphon.sync
 from antiphon.api import Group, MessageBatch, Node, ViewChange
 from antiphon.api.archived_group import ArchivedGroup
 from antiphon.errors import StoreUnreachable
-from antiphon.model.events import Gap
+from antiphon.model.events import MissedMessages
 from antiphon.model.frames import Batch
 from antiphon.model.ids import GroupId, MemberId, MessageId
 from antiphon.model.options import Settings
@@ -93,7 +93,7 @@ class Scene:
 
     async def _read(self, name: str, group: Group) -> None:
         async for event in group.events():
-            if isinstance(event, ViewChange | Gap):
+            if isinstance(event, ViewChange | MissedMessages):
                 self.read_by_name[name].append(event)
             elif isinstance(event, MessageBatch):
                 self.read_by_name[name] += [message.data for message in event if not message.private]
@@ -336,7 +336,7 @@ def test_what_memory_has_forgotten_can_be_read(scene: Any, quick: Settings) -> N
         assert len(place.group_by_name["ana"].history()) <= 10
         late = await place.join("ben")
         await place.until(lambda: place.said("ben") == sent)
-        assert not any(isinstance(entry, Gap) for entry in place.read_by_name["ben"])
+        assert not any(isinstance(entry, MissedMessages) for entry in place.read_by_name["ben"])
         assert [message.data async for message in late.archived()] == sent
 
     scene(story)
@@ -361,7 +361,7 @@ def test_what_another_side_has_forgotten_comes_from_the_store(scene: Any, quick:
             assert sorted(said) == sorted([*parts[0], *parts[1], b"together"]), "all of it, each once"
             assert [text for text in said if text in other] == other, "in its order"
             assert said[-1] == b"together", "before what was said afterwards"
-            assert not any(isinstance(entry, Gap) for entry in place.read_by_name[name])
+            assert not any(isinstance(entry, MissedMessages) for entry in place.read_by_name[name])
 
     scene(story)
 
@@ -378,7 +378,7 @@ def test_a_history_that_does_not_come_is_an_explicit_gap(scene: Any) -> None:
         place._begin("ben", await ben.join(info.id))
         await place.group_by_name["ana"].send(b"now")
         await place.until(lambda: b"now" in place.said("ben"))
-        gap = [type(entry) for entry in place.read_by_name["ben"]].index(Gap)
+        gap = [type(entry) for entry in place.read_by_name["ben"]].index(MissedMessages)
         assert place.read_by_name["ben"].index(b"now") > gap
         assert place.said("ben") == [b"now"]
 

@@ -10,6 +10,7 @@ from talk import words
 
 from antiphon.api import ViewChange
 from antiphon.errors import (
+    JoinFailed,
     NotInGroup,
 )
 from antiphon.sim.world import World
@@ -142,13 +143,17 @@ def test_a_newcomer_is_given_the_state(world: World, read: Any) -> None:
 
 
 def test_a_state_that_nobody_gives(world: World) -> None:
-    """A newcomer would wait for a state for ever."""
+    """A newcomer would wait for a state for ever, or begin with an empty one in silence."""
 
     async def story() -> None:
         async with world.node("ana") as one, world.node("ben") as other:
-            await one.create("trip")
-            ben = await other.join((await anext(other.discovered())).id, history="state", timeout=30.0)
-            assert ben.state is None
+            trip = await one.create("trip")
+            with pytest.raises(JoinFailed, match=r"no member gives its state: ana: it gives no state .*history='all'"):
+                await other.join((await anext(other.discovered())).id, history="state", timeout=30.0)
+            assert await world.settle("trip")
+            assert len(trip.view.members) == 1
+            founded = await other.join("hall", create=True, history="state")
+            assert founded.state is None
 
     world.run(story())
 

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.api import Group, Message, MessageBatch, ViewChange
 from antiphon.errors import NoQuorum
-from antiphon.model.events import Gap, NoMajority
+from antiphon.model.events import MissedMessages, NoMajority
 from antiphon.model.ids import MessageId, name_of
 from antiphon.model.options import Settings
 from antiphon.sim import NetworkModel
@@ -131,7 +131,7 @@ def test_split_and_merge_while_all_send(quick: Settings, gathered: Any, grown: A
                 merges = [change for change in reader.changes if len(change.sides) > 1 and change.previous is not None]
                 assert {len(side) for side in merges[-1].sides} == {2, 3}
                 assert any(message.recovered for message in reader.heard)
-                assert not any(isinstance(event, Gap) for event in reader.others)
+                assert not any(isinstance(event, MissedMessages) for event in reader.others)
             histories = [[message.id for message in group.history()] for group in groups]
             assert histories == [histories[0]] * 5
 

@@ -10,8 +10,9 @@ from talk import words
 
 from antiphon.api import Group, Letter
 from antiphon.errors import (
-    JoinFailed,
+    InvalidOption,
     NotAMember,
+    SendRefused,
     TimedOut,
     UsageError,
 )
@@ -40,6 +41,72 @@ def test_a_letter_reaches_one_member_alone(world: World, gathered: Any, read: An
             await cleo.leave()
             with pytest.raises(NotAMember):
                 await ana.send(b"too late", to=cleo.me)
+
+    world.run(story())
+
+
+def test_a_letter_to_several_members_reaches_each_of_them_once(world: World, gathered: Any, read: Any) -> None:
+    """A program that has a list of receivers would get a TypeError, or have to send to each and could not know what was sent."""
+
+    async def story() -> None:
+        async with gathered(world, ("ana", "ben", "cleo", "dan")) as (ana, ben, cleo, dan):
+            await ana.send(b"before", to=cleo.me)
+            sent = await ana.send(b"to two", to=[cleo.me, ben.me, cleo.me])
+            assert [message.sender for message in sent] == [ana.me, ana.me]
+            assert [message.seqno for message in sent] == [2, 1]
+            await ana.send(b"after", to=(ben.me, cleo.me))
+            assert words(await read(ben, 2)) == [b"to two", b"after"]
+            assert words(await read(cleo, 3)) == [b"before", b"to two", b"after"]
+            await ana.send(b"to all")
+            assert words(await read(dan, 1)) == [b"to all"]
+
+    world.run(story())
+
+
+def test_a_letter_to_several_is_sent_to_all_of_them_or_to_none(world: World, gathered: Any, read: Any) -> None:
+    """Half of the receivers would have a message that its sender was told could not be sent."""
+
+    async def story() -> None:
+        async with gathered(world) as (ana, ben, cleo):
+            await cleo.leave()
+            with pytest.raises(NotAMember, match="cleo"):
+                await ana.send(b"too late", to=[ben.me, cleo.me])
+            await ana.send(b"now", to=[ben.me])
+            assert words(await read(ben, 1)) == [b"now"]
+
+    world.run(story())
+
+
+def test_receivers_that_make_no_sense_are_refused(world: World, gathered: Any) -> None:
+    """A mistake in a call would raise an error from inside of the library, or be taken for a message to the whole group."""
+
+    async def story() -> None:
+        async with gathered(world) as (ana, _, _):
+            for wrong in (5, [5], [["ben"]], b"ben", object()):
+                with pytest.raises(InvalidOption, match="id of a member"):
+                    await ana.send(b"x", to=wrong)  # type: ignore[call-overload]
+            for nobody in ([], (), set()):
+                with pytest.raises(InvalidOption, match="names nobody"):
+                    await ana.send(b"x", to=nobody)
+            with pytest.raises(InvalidOption, match="one member"):
+                await ana.ask(b"x", to=["ben"])  # type: ignore[arg-type]
+            sent = await ana.send(b"first")
+            with pytest.raises(InvalidOption, match="a list of message ids"):
+                await ana.send(b"second", after=sent)  # type: ignore[call-overload]
+            with pytest.raises(InvalidOption, match="a list of messages"):
+                await ana.send_many(b"third")
+
+    world.run(story())
+
+
+def test_a_closed_group_refuses_what_comes_from_outside(world: World, gathered: Any) -> None:
+    """An outsider would be told that it cannot join, which it did not want; and only with its second message."""
+
+    async def story() -> None:
+        async with gathered(world, ("ana", "ben")), world.node("cleo") as cleo:
+            await anext(cleo.discovered())
+            with pytest.raises(SendRefused, match="cannot send to trip from outside: only its members may send"):
+                await cleo.send_outside("trip", b"x")
 
     world.run(story())
 
@@ -85,7 +152,7 @@ def test_an_open_group_takes_messages_from_outside(world: World, gathered: Any, 
             (heard,) = await read(ana, 1)
             assert (heard.data, name_of(heard.sender)) == (b"from outside", "cleo")
             assert words(await read(ben, 1)) == [b"from outside"]
-            with pytest.raises(JoinFailed):
+            with pytest.raises(SendRefused, match="not known"):
                 await cleo.send_outside("nowhere", b"x")
 
     world.run(story())

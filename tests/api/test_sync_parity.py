@@ -17,7 +17,7 @@ from antiphon.api import message as api_message
 from antiphon.api.archived_group import ArchivedGroup as ApiArchivedGroup
 from antiphon.api.node import Node as ApiNode
 from antiphon.api.store_group import StoreGroup as ApiStoreGroup
-from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, TimedOut, TooLarge, UnknownParent, UsageError
+from antiphon.errors import InvalidOption, NotInGroup, SendRefused, TimedOut, TooLarge, UnknownParent, UsageError
 from antiphon.model.ids import MessageId, name_of
 from antiphon.runtime.node import Node as AsyncNode
 from antiphon.sync.archived_group import ArchivedGroup as SyncArchivedGroup
@@ -239,7 +239,7 @@ async def refusals(way: Way) -> list[Any]:
             await raised(TimedOut, way, here.ask, b"anybody?", there.me, timeout=0.01),
             await raised(InvalidOption, way, ana.create, "other", order="sideways"),
             await raised(InvalidOption, way, ben.join, "other", order="total"),
-            await raised(JoinFailed, way, ben.send_outside, "nowhere", b""),
+            await raised(SendRefused, way, ben.send_outside, "nowhere", b""),
             await raised(TimedOut, way, ben.join, "nowhere", timeout=0.01),
             await raised(UsageError, way, typed.send, b"bytes"),
         ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.model.events import Gap, Recovered
+from antiphon.model.events import MissedMessages, Recovered
 from antiphon.model.ids import MemberId, MessageId
 from antiphon.model.options import GroupOptions
 
@@ -133,9 +133,9 @@ def test_beyond_the_bound_the_other_side_is_told_of_a_gap(company: Any, quick: A
     world.run(0.5)
     world.heal()
     assert world.settle(20.0)
-    assert world.told("a", Gap) == world.told("b", Gap) == []
+    assert world.told("a", MissedMessages) == world.told("b", MissedMessages) == []
     for name in "cd":
-        (gap,) = world.told(name, Gap)
+        (gap,) = world.told(name, MissedMessages)
         assert set(gap.lost) == {world.id_of("a")}
         flat = gap.lost[world.id_of("a")]
         missing = {seqno for low, high in zip(flat[::2], flat[1::2], strict=True) for seqno in range(low, high + 1)}

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.debugger.rule import Rule
 from antiphon.model.control import Wants
-from antiphon.model.events import Gap, Installed, Recovered, StateArrived, StateWanted, Synchronised
+from antiphon.model.events import Installed, MissedMessages, Recovered, StateArrived, StateWanted, Synchronised
 from antiphon.model.ids import MessageId
 from antiphon.model.options import GroupOptions
 from antiphon.sim.network import NetworkModel, Uniform
@@ -75,7 +75,7 @@ def test_who_wants_nothing_gets_what_comes_after_it(company: Any, order: str) ->
     assert world.settle(20.0)
     assert not set(world.stream("x")) & set(past)
     assert sorted(world.stream("x")) == sorted(new)
-    assert world.told("x", Gap) == []
+    assert world.told("x", MissedMessages) == []
     assert world.check() == []
 
 
@@ -92,7 +92,7 @@ def test_who_wants_the_last_few_gets_exactly_them(company: Any, order: str, coun
     new = world.burst("abcx", 1, "new")
     assert world.settle(20.0)
     assert sorted(world.stream("x")) == sorted(past[-count:] + new)
-    assert world.told("x", Gap) == []
+    assert world.told("x", MissedMessages) == []
     assert world.check() == []
 
 
@@ -109,7 +109,7 @@ def test_who_wants_what_was_sent_since_a_time_gets_that(company: Any, order: str
     world.join("x", wants=Wants("since", since=noon))
     assert world.settle(20.0)
     assert world.stream("x") == [message for sent_at, message in entries if sent_at >= noon]
-    assert world.told("x", Gap) == []
+    assert world.told("x", MissedMessages) == []
     assert world.check() == []
 
 
@@ -273,7 +273,7 @@ def test_who_keeps_ids_only_holds_no_payloads(company: Any, quick: Any) -> None:
     world.join("x")
     assert world.settle(20.0)
     assert world.history("x") == world.history("a")
-    assert world.told("x", Gap) == []
+    assert world.told("x", MissedMessages) == []
     assert world.check() == []
 
 
@@ -289,7 +289,7 @@ def test_when_only_ids_are_left_a_newcomer_is_told_of_the_gap(company: Any, quic
     assert world.wait_for(lambda: bool(world.known("x")), 10.0)
     world.join("x")
     assert world.settle(30.0)
-    (gap,) = world.told("x", Gap)
+    (gap,) = world.told("x", MissedMessages)
     lost = {
         MessageId(sender, seqno)
         for sender, flat in gap.lost.items()
@@ -314,11 +314,11 @@ def test_a_side_of_ids_only_members_tells_the_other_of_the_gap(company: Any, qui
     world.heal()
     assert world.settle(20.0)
     for name in "ab":
-        (gap,) = world.told(name, Gap)
+        (gap,) = world.told(name, MissedMessages)
         assert gap.lost == {world.id_of("c"): [1, 2], world.id_of("d"): [1, 2]}
     for name in "cd":
         assert set(world.stream(name)) == set(lost + found)
-        assert world.told(name, Gap) == []
+        assert world.told(name, MissedMessages) == []
     assert world.check() == []
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from antiphon.api.message import MessageBatch
 from antiphon.api.streams import ViewChange
 from antiphon.errors import AntiphonError
-from antiphon.model.events import Gap
+from antiphon.model.events import MissedMessages
 from antiphon.model.options import Settings
 from antiphon.runtime.node import Node
 
@@ -171,7 +171,7 @@ class Member:
             elif isinstance(event, ViewChange):
                 previous = 0 if event.previous is None else event.previous.id
                 self.write("view", event.view.id, event.view.members, event.view.makers, previous, event.sides)
-            elif isinstance(event, Gap):
+            elif isinstance(event, MissedMessages):
                 self.write("missed", event.lost)
             await self.reading.wait()
         self.write("departed")

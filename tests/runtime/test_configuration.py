@@ -33,6 +33,13 @@ def test_the_example_can_be_run_as_it_is(tmp_path: Path) -> None:
     assert configuration.settings == Settings()
 
 
+def test_the_example_says_what_safe_delivery_is() -> None:
+    """Somebody would choose it for a promise that it does not make: that every member has a message before any reads it."""
+    (line,) = re.findall(r"^# delivery = .*$", EXAMPLE, flags=re.MULTILINE)
+    assert "majority" in line
+    assert "every" not in line
+
+
 def test_everything_in_the_example_that_is_commented_out_exists(tmp_path: Path) -> None:
     """Somebody who takes away a # would be told that there is no such key, or would change something by it."""
     every = re.sub(r"^# (?=\w+ = )", "", EXAMPLE, flags=re.MULTILINE)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from antiphon.errors import InvalidOption
-from antiphon.model.events import Departed, Gap, Installed, NoMajority
+from antiphon.model.events import Departed, Installed, MissedMessages, NoMajority
 from antiphon.model.ids import MemberId
 from antiphon.model.view import View
 from antiphon.runtime import logs
@@ -76,7 +76,7 @@ def test_what_happens_to_a_view_has_its_own_name(written: io.StringIO) -> None:
     journal.hear("trip#01", Installed(alone, two), {BEN: "somewhere"})
     journal.hear("trip#01", NoMajority(alone), {})
     journal.hear("trip#01", Installed(three, alone, ((ANA,), (BEN, CLEO))), {})
-    journal.hear("trip#01", Gap({BEN: [1, 5]}), {})
+    journal.hear("trip#01", MissedMessages({BEN: [1, 5]}), {})
     journal.hear("trip#01", Departed("it held the others up", 3), {})
     told = [{key: value for key, value in line.items() if key not in ("at", "node", "group")} for line in lines(written)]
     assert told == [

@@ -103,7 +103,7 @@ def test_a_broadcast_reaches_who_lives_and_who_is_linked() -> None:
     world.advertise("a")
     world.run(0.5)
     sent = world.frames - before
-    assert {link for link in sent if link[2] == "advertise"} == {("a", "b", "advertise"), ("a", "c", "advertise")}
+    assert {link for link in sent if link[0] == "a" and link[2] == "advertise"} == {("a", "b", "advertise"), ("a", "c", "advertise")}
     assert world.drops["cut"] > 0
 
 
@@ -113,7 +113,7 @@ def test_without_multicast_a_broadcast_goes_to_the_seeds() -> None:
     world.run(1.0)
     asked = {destination for _, destination, kind in world.frames if kind == "advertise"}
     assert asked == {"a"}
-    assert world.bytes["b", "a", "advertise"] > world.frames["b", "a", "advertise"] == 1
+    assert world.bytes["b", "a", "advertise"] > world.frames["b", "a", "advertise"] >= 1
 
 
 def test_a_late_node_starts_when_it_is_told_to() -> None:

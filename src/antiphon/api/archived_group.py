@@ -27,8 +27,8 @@ from antiphon.model.control import Wants
 from antiphon.model.events import (
     Delivery,
     Departed,
-    Gap,
     Installed,
+    MissedMessages,
     Orphaned,
     PrivateMessage,
     Recovered,
@@ -57,7 +57,7 @@ _FLUSH_S = 2.0
 _PAUSE_S = 0.05
 _AT_ONCE = frozenset((Writable, PrivateMessage, Undelivered))
 """What does not wait for the past: it is not in the order of the group."""
-_OF_THE_PAST = frozenset((Recovered, Gap, Synchronised))
+_OF_THE_PAST = frozenset((Recovered, MissedMessages, Synchronised))
 
 
 class ArchivedGroup(Group):
@@ -106,12 +106,12 @@ class ArchivedGroup(Group):
             if self._synchronised or kind not in _OF_THE_PAST:
                 self._hold(event)
             # Else it is the network's answer to a newcomer that wants the past: the archive has that, and in its order.
-            self._synchronised = self._synchronised or kind not in (Recovered, Gap)
+            self._synchronised = self._synchronised or kind not in (Recovered, MissedMessages)
         elif kind is tuple:
             self.deliver(event)
         elif kind is Recovered:
             self._recover(event)
-        elif kind is Gap:
+        elif kind is MissedMessages:
             wanted = {sender: self._unread(sender, flat) for sender, flat in event.lost.items()}
             if any(wanted.values()):
                 self._hold_back(self._fill(wanted))
@@ -190,7 +190,7 @@ class ArchivedGroup(Group):
         for delivery in newest or ():
             super().take(Recovered(*delivery))
         if not came or (self._past.lost and newest is None):
-            super().take(Gap(dict(self._past.lost)))
+            super().take(MissedMessages(dict(self._past.lost)))
         super().take(Synchronised(event.view))
         self._let_go()
 
@@ -228,7 +228,7 @@ class ArchivedGroup(Group):
             for sender, spans in wanted.items()
         }
         if any(rest.values()):
-            super().take(Gap({sender: flat for sender, flat in rest.items() if flat}))
+            super().take(MissedMessages({sender: flat for sender, flat in rest.items() if flat}))
         self._let_go()
 
     def _deliver_unread(self, delivery: Delivery) -> None:

@@ -7,9 +7,10 @@ found, or fails.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from antiphon.errors import AntiphonError
+from antiphon.errors import AntiphonError, JoinFailed, TimedOut
 from antiphon.model.control import Wants
 from antiphon.model.ids import GroupId
 from antiphon.model.payload import PayloadCodec
@@ -29,3 +30,14 @@ class Entry:
         if not self.group.done():
             self.group.set_exception(error)
             self.group.exception()  # who joins may have given up: nobody need hear of it
+
+
+async def wait_for_state(group: Group, leave_s: float) -> None:
+    """Wait until a newcomer has the state it wanted. If there is none, leave first, within `leave_s`, so that the caller may join again in
+    another way. Raises JoinFailed."""
+    try:
+        await asyncio.shield(group.caught_up)
+    except JoinFailed:
+        with suppress(TimedOut):
+            await group.leave(timeout=leave_s)
+        raise

@@ -10,27 +10,29 @@ Every call may be cancelled at any time: a send that was cancelled was not accep
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from antiphon.api.inbox import Inbox
 from antiphon.api.line import Line
 from antiphon.api.message import Letter, Message, MessageBatch, MessageIds, messages
 from antiphon.api.questions import Question, Questions
 from antiphon.api.reading import Reading
+from antiphon.api.state_requests import StateRequests, TrackedReading
 from antiphon.api.streams import Feed, Stream, ViewChange
-from antiphon.errors import AntiphonError, InvalidOption, JoinFailed, NoQuorum, NotInGroup, TimedOut, UsageError, WouldBlock
+from antiphon.errors import AntiphonError, InvalidOption, JoinFailed, NoQuorum, NotAMember, NotInGroup, TimedOut, UsageError, WouldBlock
 from antiphon.model.events import (
     Delivery,
     Departed,
-    Gap,
     Installed,
+    MissedMessages,
     NoMajority,
     Orphaned,
     PrivateMessage,
     Recovered,
     Stabilised,
     StateArrived,
+    StateUnavailable,
     StateWanted,
     StoreLost,
     StoreRestored,
@@ -44,15 +46,16 @@ from antiphon.model.ids import GroupId, MemberId, MessageId, name_of
 from antiphon.model.options import GroupOptions
 from antiphon.model.payload import PayloadCodec
 from antiphon.model.view import View
+from antiphon.protocol.sync.unread import UnreadEvent
 
 if TYPE_CHECKING:
     from antiphon.api.node import Node
 
 State: TypeAlias = Callable[[], bytes]
 GroupEvent: TypeAlias = (
-    MessageBatch | ViewChange | Gap | Undelivered | NoMajority | Synchronised | Stabilised | StoreLost | StoreRestored
+    MessageBatch | ViewChange | MissedMessages | Undelivered | NoMajority | Synchronised | Stabilised | StoreLost | StoreRestored
 )  # fmt: skip
-_PLAIN = frozenset((Gap, Undelivered, NoMajority, Synchronised, Stabilised, StoreLost, StoreRestored))
+_PLAIN = frozenset((MissedMessages, Undelivered, NoMajority, Synchronised, Stabilised, StoreLost, StoreRestored))
 _ANSWER_S = 5.0
 
 T = TypeVar("T")
@@ -63,14 +66,16 @@ class Group:
         """Made by `Node.create` and `Node.join`."""
         self._node, self.id = node, id
         self.state: bytes | None = None
-        """The application's state that this member was given when it joined with `history="state"`."""
+        """The application's state that this member was given when it joined with `history="state"`. None: it joined otherwise, or founded
+        the group, and begins with the application's own first state."""
         self._codec = codec
         self._decode = None if self._codec is None else self._codec.decode
-        self._give_state = state
         settings = node.settings
         self._inbox = Inbox(
             settings.inbox_messages, settings.inbox_bytes, lambda: node.pause(self), lambda: node.resume(self)
         )
+        self._requests = None if state is None else StateRequests(state, self._inbox, self._provide_state)
+        """Answers those who want the application's state, if it gives one."""
         self._views: Feed[ViewChange] = Feed()
         self._view: View | None = None
         self._line = Line()
@@ -118,6 +123,7 @@ class Group:
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
+    @overload
     async def send(
         self,
         data: Any,
@@ -126,15 +132,42 @@ class Group:
         *,
         to: MemberId | None = None,
         timeout: float | None = None,
-    ) -> MessageId:
-        """Sends to the group, or to one member alone; returns when the message is accepted. Raises TimedOut when there was no credit for
-        so long, and then the message was not accepted."""
+    ) -> MessageId: ...
+
+    @overload
+    async def send(
+        self,
+        data: Any,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        *,
+        to: Collection[MemberId],
+        timeout: float | None = None,
+    ) -> list[MessageId]: ...
+
+    async def send(
+        self,
+        data: Any,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        *,
+        to: MemberId | Collection[MemberId] | None = None,
+        timeout: float | None = None,
+    ) -> MessageId | list[MessageId]:
+        """Send to the group, to one member, or to each of several members; return when the message is accepted.
+
+        `to` is a member's id, or a list of them. A list sends one private message to each member of it, in fifo order with the other
+        private messages to that member, and returns their ids in the order of the list without repetitions. Raises NotAMember, and sends
+        nothing, if one of them is not in the view. Raises TimedOut if there is no send credit within `timeout` seconds: then the message
+        was not accepted, or, of a list, only for the first `accepted` members."""
         if to is not None:
             if reply_to is not None or after:
                 raise UsageError("a message to one member answers nothing in the group: leave out reply_to and after, or leave out to")
-            payload = self._encode(data)
-            number = await self._privately(to, lambda: self._node.submit_to(self.id, to, payload), timeout)
-            return MessageId(self.me, number)
+            if not isinstance(to, str):
+                return await self._send_to_each(data, to, timeout)
+            return await self._send_to(to, self._encode(data), timeout)
+        if after:
+            _check_after(after)
         payload = data if type(data) is bytes and self._codec is None and self._departed is None else self._encode(data)
         if self._node.crowded:
             await self._breathe()
@@ -147,6 +180,8 @@ class Group:
 
     def try_send(self, data: Any, reply_to: MessageId | None = None, after: Sequence[MessageId] = ()) -> MessageId:
         """Sends at once, or raises WouldBlock, or NoQuorum in a minority."""
+        if after:
+            _check_after(after)
         if self._line.length:
             raise WouldBlock("others wait to send before this: await send")
         return self._node.submit(self.id, self._encode(data), reply_to, after)
@@ -157,6 +192,8 @@ class Group:
         of them may have been accepted."""
         if self._departed is not None:
             raise self._gone()
+        if isinstance(data, str | bytes | bytearray | memoryview):
+            raise InvalidOption("data", f"{type(data).__name__}", "give a list of messages, or send one with send()")
         payloads: Sequence[bytes]
         if self._codec is not None:
             payloads = [self._codec.encode(one) for one in data]
@@ -193,6 +230,8 @@ class Group:
     async def ask(self, data: Any, to: MemberId | None = None, *, timeout: float = _ANSWER_S) -> Any:
         """Asks one member and returns its reply, or all others and returns the replies by member: of those who replied in time. Raises
         TimedOut when the one did not reply in time, NotAMember when it has gone."""
+        if to is not None and not isinstance(to, str):
+            raise InvalidOption("to", to, "give the id of one member, or leave it out to ask all others")
         payload = self._encode(data)
         deadline = self._node.now() + timeout
 
@@ -212,6 +251,27 @@ class Group:
             self._questions.close(number)
             self._node.close_question(self.id, number)
         return question.replies if to is None else self._questions.only_reply(question, to)
+
+    async def _send_to(self, to: MemberId, payload: bytes, timeout: float | None) -> MessageId:
+        number = await self._privately(to, lambda: self._node.submit_to(self.id, to, payload), timeout)
+        return MessageId(self.me, number)
+
+    async def _send_to_each(self, data: Any, to: Collection[MemberId], timeout: float | None) -> list[MessageId]:
+        members = _receivers(to)
+        payload = self._encode(data)
+        for member in members:
+            if member not in self.view:
+                raise NotAMember(member)
+        ids: list[MessageId] = []
+        deadline = None if timeout is None else self._node.now() + timeout
+        try:
+            for member in members:
+                left = None if deadline is None else max(deadline - self._node.now(), 0.0)
+                ids.append(await self._send_to(member, payload, left))
+        except TimedOut as error:
+            error.accepted = len(ids)
+            raise
+        return ids
 
     async def _reply(self, to: MemberId, question: int, data: Any) -> None:
         payload = self._encode(data)
@@ -271,16 +331,19 @@ class Group:
 
     def __aiter__(self) -> Reading[Message | Letter]:
         """Message by message. Ends when this member has left."""
-        return Reading(self._inbox, self._take_message)
+        return self._read_with(self._take_message)
 
     def batches(self) -> Reading[MessageBatch]:
         """The same, as the batches they came in: much cheaper per message."""
-        return Reading(self._inbox, self._take_batch)
+        return self._read_with(self._take_batch)
 
     def events(self) -> Reading[GroupEvent]:
         """Everything that happens, in the order that the group promises: messages, view changes, gaps, letters that did not arrive. On a
         store also `StoreLost` and `StoreRestored`, when they happen."""
-        return Reading(self._inbox, self._take_event)
+        return self._read_with(self._take_event)
+
+    def _read_with(self, take: Callable[[Any], T | None]) -> Reading[T]:
+        return Reading(self._inbox, take) if self._requests is None else TrackedReading(self._inbox, take, self._requests)
 
     def _take_message(self, entry: Any) -> Message | Letter | None:
         inbox = self._inbox
@@ -333,16 +396,15 @@ class Group:
             data = event.data if decode is None else decode(event.data)
             return _letter(Letter(event.sender, data, event.data, event.question, self._reply))
         if kind is StateWanted:
-            # The reader has dealt with everything before this, and with nothing after it.
-            self._provide_state(event.snapshot)
+            if self._requests is not None:
+                self._requests.reach(event)
         elif kind is ViewChange or kind in _PLAIN:
             return event  # type: ignore[no-any-return]
         return None
 
-    def _provide_state(self, snapshot: int) -> None:
-        state = None if self._give_state is None else self._give_state()
+    def _provide_state(self, snapshot: int, state: bytes | None, unread: Sequence[UnreadEvent], reason: str) -> None:
         if self._departed is None:
-            self._node.provide_state(self.id, snapshot, state)
+            self._node.provide_state(self.id, snapshot, state, unread, reason)
 
     # -- questions about it ----------------------------------------------------------------------------------------------------
 
@@ -430,10 +492,16 @@ class Group:
             self._questions.reply(event.question, event.sender, data)
         elif kind is Undelivered and event.kind == "ask":
             self._questions.lose(event.question, event.to)
-        elif kind is StateWanted and self._give_state is None:
-            self._node.provide_state(self.id, event.snapshot, None)
+        elif kind is StateWanted:
+            if self._requests is None:
+                self._node.provide_state(self.id, event.snapshot, None)
+            else:
+                self._requests.want(event)
         elif kind is StateArrived:
             self.state = event.state
+        elif kind is StateUnavailable:
+            if not self._caught_up.done():
+                self._caught_up.set_exception(JoinFailed(self.id, f"{event.reason}. Join with history='all' to take the messages instead"))
         elif kind is Departed:
             self._depart(event)
         else:
@@ -474,6 +542,21 @@ class Group:
 def _letter(letter: Letter) -> MessageBatch:
     """A letter, among batches."""
     return MessageBatch(Batch(GroupId(""), letter.sender, 0, 1, (letter.raw,)), 1, 1, letter=letter)
+
+
+def _receivers(to: object) -> list[MemberId]:
+    """Return the members that a list names, each once; raise InvalidOption for anything else."""
+    if not isinstance(to, Collection) or isinstance(to, bytes | bytearray | memoryview) or not all(isinstance(one, str) for one in to):
+        raise InvalidOption("to", to, "give the id of a member of the view, or a list of them")
+    if not to:
+        raise InvalidOption("to", to, "the list names nobody: leave `to` out to send to the group")
+    return list(dict.fromkeys(to))
+
+
+def _check_after(after: object) -> None:
+    """Raise InvalidOption for one id in the place of a list: it is a tuple, too."""
+    if isinstance(after, MessageId | str):
+        raise InvalidOption("after", after, "give a list of message ids, even for one")
 
 
 def _look_at(future: asyncio.Future[None]) -> None:

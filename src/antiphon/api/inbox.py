@@ -15,9 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from antiphon.model.events import Orphaned, PrivateMessage, Recovered
+from antiphon.api.message import MessageBatch
+from antiphon.model.events import Orphaned, PrivateMessage, Recovered, StateWanted
+from antiphon.protocol.sync.unread import UnreadEvent
 
 _UNWEIGHED = 32
+_MESSAGES = frozenset((tuple, Recovered, Orphaned))
+"""The kinds of events that carry messages of the group."""
 
 Entry = TypeVar("Entry")
 """What is read."""
@@ -105,6 +109,35 @@ class Inbox:
             if taken is not None:
                 return taken
 
+    def unread(self) -> list[UnreadEvent]:
+        """List the messages that wait to be read, in their order: the rest of the open batch, then those of the entries."""
+        return [*self._rest(), *(event for event, _, _ in self._entries if type(event) in _MESSAGES)]
+
+    def _rest(self) -> list[UnreadEvent]:
+        """List what is left of the open batch."""
+        if not self.left:
+            return []
+        rest = list(self.opened)
+        self.opened = iter(rest)
+        return [event for message in rest for event in events_of(message)]
+
+    def take_requests(self) -> list[tuple[int, list[UnreadEvent]]]:
+        """Take out the requests for the state, each with the messages that wait to be read before it."""
+        found: list[tuple[int, list[UnreadEvent]]] = []
+        before = self._rest()
+        kept: deque[tuple[Any, int, int]] = deque()
+        for entry in self._entries:
+            event = entry[0]
+            if type(event) is StateWanted:
+                found.append((event.snapshot, before[:]))
+                continue
+            if type(event) in _MESSAGES:
+                before.append(event)
+            kept.append(entry)
+        self._entries.clear()
+        self._entries.extend(kept)  # the same object: readers that wait hold on to it
+        return found
+
     def close(self) -> None:
         self.closed = True
         while self._readers:
@@ -127,6 +160,17 @@ class Inbox:
             if not reader.done():
                 reader.set_result(None)
                 return
+
+
+def events_of(read: Any) -> list[UnreadEvent]:
+    """Return the events that a message or a batch of messages came in; none for one to this member alone."""
+    if isinstance(read, MessageBatch):
+        if read.letter is not None:
+            return []
+        return [Orphaned(read.batch, read.first, read.lost)] if read.lost else [(read.batch, read.first, read.last)]
+    if read.private:
+        return []
+    return [Orphaned(read.batch, read.seqno, read.lost)] if read.lost else [(read.batch, read.seqno, read.seqno)]
 
 
 def _span(event: Any) -> tuple[Any, int, int]:

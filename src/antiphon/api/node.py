@@ -22,18 +22,20 @@ import msgspec
 from antiphon.api import store_entry
 from antiphon.api.archived_group import ArchivedGroup
 from antiphon.api.driver import Cancellable, Driver, ReportsRefusedConnections
-from antiphon.api.entry import Entry
+from antiphon.api.entry import Entry, wait_for_state
 from antiphon.api.group import Group, State
+from antiphon.api.name_servers import NameServerQuestions
 from antiphon.api.store_group import StoreGroup
 from antiphon.api.streams import Feed, Stream
-from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, TimedOut, UsageError, WouldBlock
+from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, SendRefused, TimedOut, UsageError, WouldBlock
 from antiphon.model.control import GroupInfo, Wants
-from antiphon.model.events import Departed, Discovered, Event, GuestRefused, Located, NameServerAnswer
+from antiphon.model.events import Departed, Discovered, Event, GuestRefused, Located, NameServerAnswer, Vanished
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.payload import PayloadCodec, codec_for
 from antiphon.model.recording import Recorder
 from antiphon.protocol.node import NodeCore
+from antiphon.protocol.sync.unread import UnreadEvent
 from antiphon.store import Store, Topic
 
 CLOSE_S = 5.0
@@ -78,6 +80,8 @@ class Node:
         self._names_entering: set[str] = set()
         """Names of groups on the store that are being joined."""
         self._discovered: Feed[GroupInfo] = Feed()
+        self._vanished: Feed[GroupInfo] = Feed()
+        self._questions = NameServerQuestions()
         self._refused_by_group: dict[GroupId, GuestRefused] = {}
         self._turn_asked = self._turn_due = False
         """Whether the turn will end soon, and whether anything is left to be done then."""
@@ -146,6 +150,8 @@ class Node:
             self._timer.cancel()
             self._timer = None
         self._discovered.end()
+        self._vanished.end()
+        self._questions.fail(UsageError(f"the question was not answered: {why}"))
         for asked, entry in self._entry_by_asked.items():
             entry.fail(JoinFailed(asked, why))
         for group in list(self._groups.values()):
@@ -174,9 +180,10 @@ class Node:
         self, name: str, *, type: Any = None, state: State | None = None, description: str = "", on: str = "network", **options: Any
     ) -> Group:
         """Founds a group; `options` are those of `GroupOptions`. `type` is what its messages are, bytes if it is left out; `state` gives
-        the application's state to those who join with `history="state"`, and is called between two messages that are read here.
-        `on="store"`: the group is on the node's store, and needs no network between its members; its options are `silence_s`, after which
-        a member that does not beat is put out, and `retention_s`, how long its messages are kept."""
+        the application's state to those who join with `history="state"`, as of the last message that was handed out here: it is called
+        when a reader asks for the next message, or while none is handling one. `on="store"`: the group is on the node's store, and needs
+        no network between its members; its options are `silence_s`, after which a member that does not beat is put out, and
+        `retention_s`, how long its messages are kept."""
         core, codec = self._awake(), codec_for(type)
         if _on_store(on):
             with self._entering(name):
@@ -198,9 +205,10 @@ class Node:
         **options: Any,
     ) -> Group:
         """Joins a group by its name or id and returns when this node is in it. `history` says what is wanted of the past: `all`, `none`,
-        `("last", count)`, `("since", time)`, or `state` (then `group.state` is the application's state from a member that gives one). With
-        `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of members, for a
-        group that this node has not heard of. `on="store"`: it is a group on the node's store. Raises JoinFailed."""
+        `("last", count)`, `("since", time)`, or `state`: then `group.state` is the application's state from a member that gives one, and
+        the messages after it are read. It is None if this node founded the group; if no member gives a state the join fails with the
+        reasons. With `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of
+        members, for a group that this node has not heard of. `on="store"`: it is a group on the node's store. Raises JoinFailed."""
         core, codec = self._awake(), codec_for(type)
         for option, value in options.items():
             if not create:
@@ -211,6 +219,8 @@ class Node:
                 return await store_entry.enter(
                     self, group, codec, state, how="either" if create else "join", wants=wants, options=options, timeout=timeout
                 )
+        if isinstance(at, str):
+            raise InvalidOption("at", at, "give a list of addresses, even for one")
         contacts = tuple(Address(address) for address in at)
         asks = Wants(kind="none") if self._is_archived(group) and wants.kind != "state" else wants
         entered = core.join(self.now(), group, wants=asks, contacts=contacts, create=_options(options) if create else None)
@@ -230,7 +240,7 @@ class Node:
                 group = await asyncio.shield(entry.group)
                 await asyncio.shield(group.ready)
                 if wants is not None and wants.kind == "state":
-                    await asyncio.shield(group.caught_up)
+                    await wait_for_state(group, CLOSE_S)
         except BaseException as error:
             self._give_up(asked, entry)
             if isinstance(error, TimeoutError) and not isinstance(error, TimedOut):
@@ -296,6 +306,23 @@ class Node:
         """The groups that this node has heard of and is not in, and from now on those it hears of."""
         return self._discovered.listen(self.core.known())
 
+    def vanished(self) -> Stream[GroupInfo]:
+        """Stream the groups that end from now on, as they were last known: their last member left. A group whose members all crashed is not
+        heard to end."""
+        return self._vanished.listen()
+
+    async def ask_groups(self, address: str, *, timeout: float | None = None) -> list[GroupInfo]:
+        """Ask the node at `address` which groups it knows, those that it is in and those that it has heard of, and return them.
+
+        Groups that were not known are then in `groups()`, and in `discovered()`. Raises AskRefused if that node was opened with
+        `name_server=False`, and TimedOut if no whole answer comes within `timeout` seconds, at most `Settings.question_s`."""
+        core = self._awake()
+        if address == core.address:
+            return self.groups()
+        asking = self._questions.ask(core, self.now(), address, timeout)
+        self._ask_turn()
+        return await asking
+
     # -- durable topics --------------------------------------------------------------------------------------------------------
 
     @property
@@ -317,19 +344,22 @@ class Node:
         self._ask_turn()
 
     def advertise(self) -> None:
-        """Asks who is there. A node does it when it starts; again is needed only where it could not be heard then."""
+        """Ask all nodes for their groups now, rejected ones too. A node does it when it starts and repeats it with growing pauses."""
         self.core.advertise(self.now())
         self._ask_turn()
 
     async def send_outside(self, group: str, data: bytes) -> int:
-        """Sends to an open group that this node is not in; returns the number of the message at this node."""
+        """Send to an open group that this node is not in; return the number of the message at this node. Raises SendRefused if the group
+        is not known, is closed, or has refused an earlier message."""
         core = self._awake()
         infos = core.directory.find(GroupId(group))
         if not infos:
-            raise JoinFailed(group, "the group is not known: wait until it is in `groups()`, or name a seed that knows it")
+            raise SendRefused(group, "the group is not known: wait until it is in `groups()`, or name a seed that knows it")
+        if not infos[0].options.open:
+            raise SendRefused(group, "only its members may send: join it, or create it with open=True")
         refused = self._refused_by_group.pop(infos[0].id, None)
         if refused is not None:
-            raise JoinFailed(group, f"the messages after {refused.taken} were not taken: {refused.why}")
+            raise SendRefused(group, f"the messages after {refused.taken} were not taken: {refused.why}")
         while True:
             try:
                 number = core.submit_guest(self.now(), infos[0].id, data)
@@ -409,8 +439,10 @@ class Node:
             self.core.close_question(self.now(), group, question)
             self._ask_turn()
 
-    def provide_state(self, group: GroupId, snapshot: int, state: bytes | None) -> None:
-        self._inside(group).provide_state(self.now(), group, snapshot, state)
+    def provide_state(
+        self, group: GroupId, snapshot: int, state: bytes | None, unread: Sequence[UnreadEvent] = (), reason: str = ""
+    ) -> None:
+        self._inside(group).provide_state(self.now(), group, snapshot, state, unread, reason)
         self._ask_turn()
 
     def pause(self, group: Group) -> None:
@@ -547,9 +579,10 @@ class Node:
     def _hear(self, event: Any) -> None:
         if type(event) is Discovered:
             self._discovered.tell(event.info)
+        elif type(event) is Vanished:
+            self._vanished.tell(event.info)
         elif type(event) is NameServerAnswer:
-            for info in event.groups:
-                self._discovered.tell(info)
+            self._questions.hear(event)  # new groups in it were told as Discovered
 
 
 def _fitting(settings: Settings | None, driver: Driver) -> Settings:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from antiphon.api.group import Group, GroupEvent
@@ -84,13 +84,13 @@ class StoreGroup(Group):
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
-    async def send(
+    async def send(  # type: ignore[override]
         self,
         data: Any,
         reply_to: MessageId | None = None,
         after: Sequence[MessageId] = (),
         *,
-        to: MemberId | None = None,
+        to: MemberId | Collection[MemberId] | None = None,
         timeout: float | None = None,
     ) -> MessageId:
         """Sends to the group; returns when the store, or the outbox, has the message on disk. Raises StoreUnreachable when there was no

@@ -1,7 +1,8 @@
 """Streams beside the messages: each listener has its own, from the moment it asks; a slow one loses the oldest entries, and can see how
 many.
 
-A `Feed` is the source. It forgets a stream that nobody holds any more. Keeps up to `_LIMIT` entries per stream.
+A `Feed` is the source. It keeps a stream, and with it the task, as long as a task waits for the next entry; it forgets one that nobody
+waits for and nobody holds. Keeps up to `_LIMIT` entries per stream.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ class ViewChange(Struct, frozen=True):
 class Stream(AsyncIterator[Entry], Generic[Entry]):
     """An async iterator that ends when its source does. It may be cancelled while it waits, and read on later."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[Entry] = (), awaited: set[Stream[Entry]] | None = None) -> None:
+        """`awaited` is where the stream enters itself while a task waits for it. The event loop keeps no task alive that only waits:
+        without this, one that nobody else holds would be collected, and its stream with it."""
+        self._awaited: set[Stream[Entry]] = set() if awaited is None else awaited
+        self._waiting = 0
         self.missed = 0
         """How many entries were lost because they were not read in time."""
         self._entries = deque(entries)
@@ -48,7 +53,14 @@ class Stream(AsyncIterator[Entry], Generic[Entry]):
                 raise StopAsyncIteration
             if self._waiter is None or self._waiter.done():
                 self._waiter = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._waiter)
+            self._waiting += 1
+            self._awaited.add(self)
+            try:
+                await asyncio.shield(self._waiter)
+            finally:
+                self._waiting -= 1
+                if not self._waiting:
+                    self._awaited.discard(self)
         return self._entries.popleft()
 
     def put(self, entry: Entry) -> None:
@@ -71,11 +83,13 @@ class Feed(Generic[Entry]):
     def __init__(self) -> None:
         self._ended = False
         self._streams: dict[int, weakref.ref[Stream[Entry]]] = {}
+        self._awaited: set[Stream[Entry]] = set()
+        """The streams that a task waits for."""
         self._last = 0
 
     def listen(self, entries: Iterable[Entry] = ()) -> Stream[Entry]:
         """A stream of these entries and all that come from now on."""
-        stream = Stream(entries)
+        stream = Stream(entries, self._awaited)
         if self._ended:
             stream.end()
         else:

@@ -5,7 +5,7 @@ needs an answer asks again. Ranges of message numbers are written flat, `[low, h
 
 | frame        | tag | says                                                                                      |
 |--------------|-----|-------------------------------------------------------------------------------------------|
-| Advertise    | 6   | a node has come: tell it, and everyone, which groups there are                            |
+| Advertise    | 6   | a node has come, or is still there: tell it, and everyone, which groups there are         |
 | Groups       | 7   | the groups that a node is in (or, asked as a name server, knows)                          |
 | AskGroups    | 8   | a question to one node as a name server                                                   |
 | Ended        | 9   | the last member has left a group                                                          |
@@ -83,7 +83,10 @@ class Wants(Struct, array_like=True, frozen=True):
 
 
 class Advertise(Struct, array_like=True, tag=6, frozen=True):
+    """`known` has the CRC-32 of the id of each group that the sender knows or has rejected: the others are wanted. None: all are."""
+
     node: MemberId
+    known: Annotated[tuple[Number, ...], Meta(max_length=GROUPS_LIMIT)] | None = None
 
 
 class GroupInfo(Struct, array_like=True, frozen=True):
@@ -439,7 +442,7 @@ class AskState(Struct, array_like=True, tag=31, frozen=True):
 
 class StatePiece(Struct, array_like=True, tag=32, frozen=True):
     """Piece `index` of `count`. The first `head` pieces say, encoded, what the provider had when the snapshot was taken, the
-    others the state. `count` 0: this member gives no state."""
+    others the state. `count` 0: this member gives no state (`index` 0), or not yet (`index` 1); then `piece` says why."""
 
     group: GroupId
     member: MemberId

@@ -54,8 +54,9 @@ class Stabilised(Struct, frozen=True):
     view: View
 
 
-class Gap(Struct, frozen=True):
-    """These messages were sent while this member was elsewhere, and nobody keeps them any more: flat ranges by sender."""
+class MissedMessages(Struct, frozen=True):
+    """Messages of the group that this member will not get: they were sent while it was elsewhere, and nobody keeps them any more. `lost`
+    has flat ranges of numbers by sender. (A `Gap` is the same in a durable topic.)"""
 
     lost: Holdings
 
@@ -117,6 +118,12 @@ class StateWanted(Struct, frozen=True):
     snapshot: int
 
 
+class StateUnavailable(Struct, frozen=True):
+    """This member wanted the application's state, and no member of the group gives it one. `reason` says why, member by member."""
+
+    reason: str
+
+
 class StateArrived(Struct, frozen=True):
     """The application's state before everything that follows."""
 
@@ -136,9 +143,10 @@ class Located(Struct, frozen=True):
 
 
 class Vanished(Struct, frozen=True):
-    """A group that this node had heard of has ended."""
+    """A group that this node had heard of has ended; `info` is what was known of it."""
 
     group: GroupId
+    info: GroupInfo
 
 
 class NameServerAnswer(Struct, frozen=True):
@@ -159,8 +167,9 @@ class GuestRefused(Struct, frozen=True):
 
 
 Event: TypeAlias = (
-    Delivery | Orphaned | Recovered | Installed | Writable | Stabilised | Gap | Synchronised | NoMajority | Departed | PrivateMessage
-    | Undelivered | StateWanted | StateArrived | Discovered | Located | Vanished | NameServerAnswer | GuestRefused
+    Delivery | Orphaned | Recovered | Installed | Writable | Stabilised | MissedMessages | Synchronised | NoMajority | Departed
+    | PrivateMessage | Undelivered | StateWanted | StateArrived | StateUnavailable | Discovered
+    | Located | Vanished | NameServerAnswer | GuestRefused
 )  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from antiphon.model.frames import BATCH_LIMIT, FRAME_LIMIT, MESSAGE_LIMIT, PARTS
 
 
 class GroupOptions(Struct, frozen=True, kw_only=True):
-    """The group's contract. `window` bounds what a sender may have on its way that some member does not hold yet. `partitions` says
+    """The group's contract. `delivery` says when a message is delivered: in its order (`agreed`), or also not before a majority of the view
+    holds it (`safe`). `window` bounds what a sender may have on its way that some member does not hold yet. `partitions` says
     which side of a split goes on (`continue`: every side; `majority`: only one). `open` lets outsiders send. `slow` says what becomes
     of a member that holds the others up: they wait (`block`), or it is put out of the view after `slow_s` (`evict`). With
     `history_in="store"` members archive what they deliver in the store that all of them have, and newcomers read it there."""
@@ -97,7 +98,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     retry_s: float = 0.25
     """After how long an answer that did not come is asked for again."""
     seek_s: float = 0.5
-    """How often a side looks for former members, at first; the interval grows to `seek_max_s` and never ends."""
+    """How often a side looks for former members, and a node advertises, at first; the interval grows to `seek_max_s` and never ends."""
     seek_max_s: float = 30.0
     answer_s: float = 0.1
     """Over how long the answers of many to one question are spread."""

@@ -41,6 +41,7 @@ from antiphon.protocol.outsiders import Outsiders
 from antiphon.protocol.probes import Probes
 from antiphon.protocol.routes import Routes
 from antiphon.protocol.samples import Samples
+from antiphon.protocol.sync.unread import UnreadEvent
 from antiphon.protocol.timers import NEVER, Timers
 
 Addresses: TypeAlias = tuple[Address, ...] | None
@@ -135,8 +136,9 @@ class NodeCore:
     # -- groups ----------------------------------------------------------------------------------------------------------------
 
     def start(self, now: float) -> None:
-        """The node has come into the network."""
-        self.advertise(now)
+        """Make the node known, and repeat it from now on with growing pauses: others may come into reach later."""
+        self._now = now
+        self.directory.start(now)
 
     def advertise(self, now: float) -> None:
         self._now = now
@@ -254,9 +256,12 @@ class NodeCore:
         """The asker waits no longer: replies that still come are dropped."""
         self._private(now, group).private.close_question(question)
 
-    def provide_state(self, now: float, group: GroupId, snapshot: int, state: bytes | None) -> None:
-        """Gives the application's state, as it was at the event that asked for it; None: it has none to give."""
-        self._private(now, group).catching_up.snapshot.provide(snapshot, state)
+    def provide_state(
+        self, now: float, group: GroupId, snapshot: int, state: bytes | None, unread: Sequence[UnreadEvent] = (), reason: str = ""
+    ) -> None:
+        """Give the application's state, as it was at the event that asked for it, or before the `unread` events, the last ones before that;
+        None: it gives none, for this `reason`."""
+        self._private(now, group).catching_up.snapshot.provide(snapshot, state, unread, reason)
 
     def submit_guest(self, now: float, group: GroupId, payload: bytes) -> int:
         """Sends to an open group that this node is not in."""

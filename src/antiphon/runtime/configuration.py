@@ -182,8 +182,8 @@ level = "INFO"                        # DEBUG, INFO, WARNING or ERROR
 [groups.trip]                         # a group to be in; it is founded with these options if nobody has
 order = "semantic"                    # unordered, fifo, causal, total or semantic
 multicast = "reliable"                # besteffort, reliable, flood or tree
-# delivery = "agreed"                 # safe: only what every member holds is delivered
-# partitions = "continue"             # majority: only the larger side of a split goes on
+# delivery = "agreed"                 # safe: a message is delivered when a majority of the members hold it
+# partitions = "continue"             # majority: only a side with more than half of the members goes on
 # open = false                        # true: nodes outside may send to it
 # slow = "block"                      # evict: who holds the others up for slow_s is put out
 # slow_s = 10.0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from logging import INFO, WARNING
 from typing import Any
 
-from antiphon.model.events import Departed, Gap, Installed, NoMajority, Synchronised
+from antiphon.model.events import Departed, Installed, MissedMessages, NoMajority, Synchronised
 from antiphon.model.ids import name_of
 from antiphon.runtime import logs
 
@@ -57,7 +57,7 @@ class Journal:
             self._write(WARNING, "group.no_majority", group=name, view=event.view.number, members=len(event.view.members))
         elif kind is Synchronised:
             self._write(INFO, "group.synchronised", group=name, view=event.view.number)
-        elif kind is Gap:
+        elif kind is MissedMessages:
             self._write(WARNING, "group.gap", group=name, senders=[name_of(sender) for sender in dict(event.lost)])
 
     def look(self, now: float) -> None:

@@ -53,6 +53,8 @@ class Node(ApiNode):
         only. `store` has the node's durable topics: an address, as `antiphon.open_store` takes it, and then it is opened and closed with
         the node; or a store that is open. `outbox` is a file that keeps what is published while the store does not answer. With `trace`,
         a directory, what happens at this node is recorded in files there. What else is given goes to the transport."""
+        if isinstance(seeds, str):
+            raise InvalidOption("seeds", seeds, "give a list of 'host:port', even for one")
         contexts = _tls(name, credentials)
         carried = _transport(transport, name, bind, seeds, contexts, more)
         # Between two TLS nodes the connection is guarded already.

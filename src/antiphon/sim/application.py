@@ -11,8 +11,8 @@ from typing import TypeAlias
 from antiphon.model.events import (
     Departed,
     Event,
-    Gap,
     Installed,
+    MissedMessages,
     Orphaned,
     PrivateMessage,
     Recovered,
@@ -48,7 +48,7 @@ class Application:
                 self._deliver(now, log, event.batch, seqno, recovered=True)
         elif type(event) is Installed:
             log.events.append(Viewed(now, event.view, event.previous.id if event.previous else 0, event.sides))
-        elif type(event) is Gap:
+        elif type(event) is MissedMessages:
             log.events.append(Missed(now, event.lost))
         elif type(event) is PrivateMessage:
             log.events.append(GotPrivately(now, event.sender, hash_of(event.data)))

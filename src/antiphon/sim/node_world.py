@@ -440,9 +440,10 @@ class NodeWorld(Ground[Machine]):
             application.hear(self.now, log, event)
         if type(event) is StateArrived and application.set_state is not None:
             application.set_state(event.state)
-        elif type(event) is StateWanted and application.get_state is not None and group is not None:
+        elif type(event) is StateWanted and group is not None:
             machine.touch()
-            machine.core.provide_state(machine.now(), group, event.snapshot, application.get_state())
+            state = None if application.get_state is None else application.get_state()
+            machine.core.provide_state(machine.now(), group, event.snapshot, state)
         for callback in application.on_event:
             if machine.alive:
                 callback(group, event)

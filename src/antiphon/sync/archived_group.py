@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from antiphon.api.archived_group import ArchivedGroup as AsyncArchivedGroup
-from antiphon.api.group import State
 from antiphon.store.groups.archive import PATIENCE_S
 from antiphon.sync.background import Background
 from antiphon.sync.group import Group
 from antiphon.sync.past import Past
-from antiphon.sync.shelf import Provide
 
 
 class ArchivedGroup(Group):
-    def __init__(self, group: AsyncArchivedGroup, background: Background, state: State | None, provide: Provide) -> None:
+    def __init__(self, group: AsyncArchivedGroup, background: Background) -> None:
         """Made by `Node.create` and `Node.join` of a group with `history_in="store"`."""
-        super().__init__(group, background, state, provide)
+        super().__init__(group, background)
         self._kept = group
 
     def archived(self) -> Past:

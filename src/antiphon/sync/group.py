@@ -6,11 +6,12 @@ one stream, shared by all threads that read here: each message is read once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import threading
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from typing import Any, TypeVar, overload
 
 from antiphon.api.group import Group as AsyncGroup
-from antiphon.api.group import GroupEvent, State
+from antiphon.api.group import GroupEvent
 from antiphon.api.message import Letter, Message, MessageBatch, MessageIds
 from antiphon.api.streams import ViewChange
 from antiphon.errors import NotInGroup
@@ -19,16 +20,18 @@ from antiphon.model.ids import GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions
 from antiphon.model.view import View
 from antiphon.sync.background import Background
-from antiphon.sync.shelf import Provide, Reading, Shelf, Stream
+from antiphon.sync.shelf import Reading, Shelf, Stream, TrackedReading
 
 _ANSWER_S = 5.0
 
+T = TypeVar("T")
+
 
 class Group:
-    def __init__(self, group: AsyncGroup, background: Background, state: State | None, provide: Provide) -> None:
+    def __init__(self, group: AsyncGroup, background: Background) -> None:
         """Made by `Node.create` and `Node.join`."""
         self._group, self._background = group, background
-        self._shelf = Shelf(group, state, provide)
+        self._shelf = Shelf(group)
 
     # -- who is in it ----------------------------------------------------------------------------------------------------------
 
@@ -50,7 +53,8 @@ class Group:
 
     @property
     def state(self) -> bytes | None:
-        """The application's state that this member was given when it joined with `history="state"`."""
+        """The application's state that this member was given when it joined with `history="state"`. None: it joined otherwise, or founded
+        the group, and begins with the application's own first state."""
         return self._group.state
 
     @property
@@ -69,6 +73,7 @@ class Group:
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 
+    @overload
     def send(
         self,
         data: Any,
@@ -77,10 +82,34 @@ class Group:
         *,
         to: MemberId | None = None,
         timeout: float | None = None,
-    ) -> MessageId:
-        """Sends to the group, or to one member alone; returns when the message is accepted. Raises TimedOut when there was no credit for
-        so long, and then the message was not accepted."""
-        return self._background.run(self._group.send(data, reply_to, after, to=to, timeout=timeout))
+    ) -> MessageId: ...
+
+    @overload
+    def send(
+        self,
+        data: Any,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        *,
+        to: Collection[MemberId],
+        timeout: float | None = None,
+    ) -> list[MessageId]: ...
+
+    def send(
+        self,
+        data: Any,
+        reply_to: MessageId | None = None,
+        after: Sequence[MessageId] = (),
+        *,
+        to: MemberId | Collection[MemberId] | None = None,
+        timeout: float | None = None,
+    ) -> MessageId | list[MessageId]:
+        """Send to the group, to one member, or to each of several members; return when the message is accepted. `to` is a member's id, or a
+        list of them: then the ids of the messages are returned in its order. Raises TimedOut if there is no send credit within `timeout`
+        seconds; NotAMember, and nothing is sent, if one of them is not in the view."""
+        sending: Coroutine[Any, Any, Any] = self._group.send(data, reply_to, after, to=to, timeout=timeout)
+        sent: MessageId | list[MessageId] = self._background.run(sending)
+        return sent
 
     def try_send(self, data: Any, reply_to: MessageId | None = None, after: Sequence[MessageId] = ()) -> MessageId:
         """Sends at once, or raises WouldBlock, or NoQuorum in a minority."""
@@ -100,23 +129,30 @@ class Group:
 
     def __iter__(self) -> Reading[Message | Letter]:
         """Message by message. Ends when this member has left."""
-        return Reading(self._shelf.message)
+        return self._reading(self._shelf.message)
 
     def receive(self, timeout: float | None = None) -> Message | Letter:
         """The next message; raises TimedOut when there is none for so long, NotInGroup when there will be none."""
+        reader = -threading.get_ident()
+        self._shelf.finish(reader)
         try:
-            return self._shelf.message_within(timeout)
+            message = self._shelf.message_within(timeout)
         except StopIteration:
             raise NotInGroup(self.name, "it has left, or was put out") from None
+        self._shelf.begin(reader)
+        return message
+
+    def _reading(self, take: Callable[[], T]) -> Reading[T]:
+        return TrackedReading(take, self._shelf) if self._shelf.tracked else Reading(take)
 
     def batches(self) -> Reading[MessageBatch]:
         """The same, as the batches they came in: cheaper per message."""
-        return Reading(self._shelf.batch)
+        return self._reading(self._shelf.batch)
 
     def events(self) -> Reading[GroupEvent]:
         """Everything that happens, in the order that the group promises: messages, view changes, gaps, letters that did not arrive. On a
         store also `StoreLost` and `StoreRestored`, when they happen."""
-        return Reading(self._shelf.event)
+        return self._reading(self._shelf.event)
 
     def history(self) -> list[Message]:
         """Everything that is kept, in one order that is the same at all members that keep the same."""

@@ -19,7 +19,7 @@ from antiphon.runtime.transports.contract import Transport
 from antiphon.sync.archived_group import ArchivedGroup
 from antiphon.sync.background import background
 from antiphon.sync.group import Group
-from antiphon.sync.shelf import Stream, never
+from antiphon.sync.shelf import Stream
 from antiphon.sync.store import Store
 from antiphon.sync.store_group import StoreGroup
 from antiphon.sync.topic import Topic
@@ -115,12 +115,11 @@ class Node:
     def create(
         self, name: str, *, type: Any = None, state: State | None = None, description: str = "", on: str = "network", **options: Any
     ) -> Group:
-        """Founds a group; `options` are those of `GroupOptions`. `type` is what its messages are, bytes if it is left out; `state` gives
-        the application's state to those who join with `history="state"`, and is called in the thread that reads here, between two
-        messages. `on="store"`: the group is on the node's store."""
-        asked = None if state is None else never
-        group = self._background.run(self._node.create(name, type=type, state=asked, description=description, on=on, **options))
-        return self._wrap(group, state)
+        """Founds a group; `options` are those of `GroupOptions`. `type` is what its messages are, bytes if it is left out. `state` gives
+        the application's state to those who join with `history="state"`, as of the last message that was read here: it is called in the
+        thread that reads, when it asks for the next message, or in a thread of Antiphon while no thread is handling one. With
+        `on="store"` the group is on the node's store."""
+        return self._wrap(self._background.run(self._node.create(name, type=type, state=state, description=description, on=on, **options)))
 
     def join(
         self,
@@ -136,12 +135,12 @@ class Node:
         **options: Any,
     ) -> Group:
         """Joins a group by its name or id and returns when this node is in it. `history` says what is wanted of the past: `all`, `none`,
-        `("last", count)`, `("since", time)`, or `state` (then `group.state` is the application's state from a member that gives one). With
-        `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of members, for a
-        group that this node has not heard of. `on="store"`: it is a group on the node's store. Raises JoinFailed."""
-        asked = None if state is None else never
-        joining = self._node.join(group, type=type, history=history, create=create, at=at, state=asked, timeout=timeout, on=on, **options)
-        return self._wrap(self._background.run(joining), state)
+        `("last", count)`, `("since", time)`, or `state`: then `group.state` is the application's state from a member that gives one, and
+        the messages after it are read. It is None if this node founded the group; if no member gives a state the join fails with the
+        reasons. With `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of
+        members, for a group that this node has not heard of. `on="store"`: it is a group on the node's store. Raises JoinFailed."""
+        joining = self._node.join(group, type=type, history=history, create=create, at=at, state=state, timeout=timeout, on=on, **options)
+        return self._wrap(self._background.run(joining))
 
     def groups(self) -> list[GroupInfo]:
         """The groups that this node is in, and those that it has heard of."""
@@ -150,6 +149,16 @@ class Node:
     def discovered(self) -> Stream[GroupInfo]:
         """The groups that this node has heard of and is not in, and from now on those it hears of."""
         return Stream(self._background.call(self._node.discovered))
+
+    def vanished(self) -> Stream[GroupInfo]:
+        """Stream the groups that end from now on, as they were last known: their last member left. A group whose members all crashed is not
+        heard to end."""
+        return Stream(self._background.call(self._node.vanished))
+
+    def ask_groups(self, address: str, *, timeout: float | None = None) -> list[GroupInfo]:
+        """Ask the node at `address` which groups it knows, and return them. Raises AskRefused if that node was opened with
+        `name_server=False`, and TimedOut if no whole answer comes within `timeout` seconds, at most `Settings.question_s`."""
+        return self._background.run(self._node.ask_groups(address, timeout=timeout))
 
     # -- durable topics --------------------------------------------------------------------------------------------------------
 
@@ -171,24 +180,21 @@ class Node:
         self._background.call(lambda: self._node.reject(group))
 
     def advertise(self) -> None:
-        """Asks who is there. A node does it when it starts; again is needed only where it could not be heard then."""
+        """Ask all nodes for their groups now, rejected ones too. A node does it when it starts and repeats it with growing pauses."""
         self._background.call(self._node.advertise)
 
     def send_outside(self, group: str, data: bytes) -> int:
-        """Sends to an open group that this node is not in; returns the number of the message at this node."""
+        """Send to an open group that this node is not in; return the number of the message at this node. Raises SendRefused if the group
+        is not known, is closed, or has refused an earlier message."""
         return self._background.run(self._node.send_outside(group, data))
 
     def stats(self) -> dict[str, object]:
         """Counters and gauges, plain values."""
         return self._background.call(self._node.stats)
 
-    def _wrap(self, group: AsyncGroup, state: State | None) -> Group:
-        def provide(snapshot: int, given: bytes | None) -> None:
-            if not group.departed:
-                self._background.call(lambda: self._node.provide_state(group.id, snapshot, given))
-
+    def _wrap(self, group: AsyncGroup) -> Group:
         if isinstance(group, AsyncStoreGroup):
-            return StoreGroup(group, self._background, state, provide)
+            return StoreGroup(group, self._background)
         if isinstance(group, AsyncArchivedGroup):
-            return ArchivedGroup(group, self._background, state, provide)
-        return Group(group, self._background, state, provide)
+            return ArchivedGroup(group, self._background)
+        return Group(group, self._background)

@@ -4,8 +4,8 @@ A fetch brings everything that is there, up to `_FETCH` events, so that reading 
 message. Whatever was fetched lies here, and not in the iterator that asked: a reader that is interrupted, breaks off or times out leaves
 it to the next one, in its order. So at most `_FETCH` batches lie here beside what the inbox may hold.
 
-The application's state, where a newcomer wants it, is taken in the thread of the reader that comes to that point: it has dealt with
-everything before it, and with nothing after it.
+The application's state, where a newcomer wants it, is taken as in `antiphon.api.state_requests`: in the thread of a reader that comes back
+for the next message, or, while no reader is handling one, in the thread of the event loop.
 
 Cost: 0.2 µs per message, 0.5 µs per batch, and a fetch.
 """
@@ -17,13 +17,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from antiphon.api.group import Group as AsyncGroup
-from antiphon.api.group import GroupEvent, State
+from antiphon.api.group import GroupEvent
+from antiphon.api.inbox import events_of
 from antiphon.api.message import Letter, Message, MessageBatch
+from antiphon.api.state_requests import ask_application
 from antiphon.errors import TimedOut
 from antiphon.model.events import StateWanted
+from antiphon.protocol.sync.unread import UnreadEvent
 from antiphon.sync.background import background
 from antiphon.sync.letter import with_letter
 
@@ -31,17 +34,23 @@ _FETCH = 64
 
 Entry = TypeVar("Entry")
 Given_co = TypeVar("Given_co", covariant=True)
-Provide: TypeAlias = Callable[[int, bytes | None], None]
 
 
 class Shelf:
-    def __init__(self, group: AsyncGroup, state: State | None, provide: Provide) -> None:
-        self._group, self._state, self._provide = group, state, provide
+    def __init__(self, group: AsyncGroup) -> None:
+        self._group = group
         self._messages: deque[Message | Letter] = deque()
         """What is left of the batch that is read message by message."""
         self._opened: MessageBatch | None = None
         self._events: deque[GroupEvent | StateWanted] = deque()
         self._lock = threading.Lock()
+        self._requests = group._requests
+        if self._requests is not None:
+            background().call(self._answer_from_here)
+
+    def _answer_from_here(self) -> None:
+        assert self._requests is not None, "only asked of a group that gives its state"
+        self._requests.source = self
 
     def message(self) -> Message | Letter:
         """The next message. Raises StopIteration when there will be none."""
@@ -91,9 +100,64 @@ class Shelf:
         if event is None:
             self._fetch(until)
         elif type(event) is StateWanted:
-            self._provide(event.snapshot, None if self._state is None else self._state())
+            self._reach(event)
             return None
         return event  # type: ignore[return-value]
+
+    # -- the application's state ---------------------------------------------------------------------------------------------------
+
+    def put(self, event: StateWanted) -> None:
+        self._group._inbox.put(event)
+
+    def unread(self) -> list[UnreadEvent]:
+        """List the messages that wait to be read, here and in the inbox. Called on the loop."""
+        with self._lock:
+            here = [event for message in self._messages for event in events_of(message)]
+            here += [event for batch in self._events if type(batch) is MessageBatch for event in events_of(batch)]
+        return here + self._group._inbox.unread()
+
+    def take_requests(self) -> list[tuple[int, list[UnreadEvent]]]:
+        """Take out the requests for the state, each with the messages that wait to be read before it. Called on the loop."""
+        found: list[tuple[int, list[UnreadEvent]]] = []
+        with self._lock:
+            before = [event for message in self._messages for event in events_of(message)]
+            for event in [event for event in self._events if type(event) in (StateWanted, MessageBatch)]:
+                if type(event) is StateWanted:
+                    found.append((event.snapshot, before[:]))
+                    self._events.remove(event)
+                else:
+                    before += events_of(event)
+        return found + [(snapshot, before + behind) for snapshot, behind in self._group._inbox.take_requests()]
+
+    def _reach(self, request: StateWanted) -> None:
+        """The reader of this thread came to a request: it has dealt with everything before it."""
+        requests = self._requests
+        if requests is not None:
+            answer = ask_application(requests.give)
+            background().call(lambda: requests.answer([(request.snapshot, [])], *answer))
+
+    def finish(self, reader: int) -> None:
+        """A reader asks for the next message: if the state is wanted and no other is handling one, give it."""
+        requests = self._requests
+        if requests is None:
+            return
+        if requests.waiting and not requests.busy(but=reader):
+            answer = ask_application(requests.give)
+            background().call(lambda: requests.answer_waiting(*answer))
+        requests.finish_quietly(reader)
+
+    def begin(self, reader: int) -> None:
+        if self._requests is not None:
+            self._requests.begin(reader, None)
+
+    def abandon(self, reader: int) -> None:
+        if self._requests is not None:
+            self._requests.abandon(reader)
+
+    @property
+    def tracked(self) -> bool:
+        """Whether it must be known which readers are handling a message."""
+        return self._requests is not None
 
     def _rest_of_opened(self) -> MessageBatch:
         batch, left = self._opened, len(self._messages)
@@ -152,6 +216,25 @@ class AsyncEntries(Protocol[Given_co]):
     def __anext__(self) -> Coroutine[Any, Any, Given_co]: ...
 
 
+class TrackedReading(Reading[Entry], Generic[Entry]):
+    """A reading of a group whose state is asked for: it says when its reader handles a message, and when it comes back."""
+
+    __slots__ = ("_shelf",)
+
+    def __init__(self, take: Callable[[], Entry], shelf: Shelf) -> None:
+        super().__init__(take)
+        self._shelf = shelf
+
+    def __next__(self) -> Entry:
+        self._shelf.finish(id(self))
+        entry = self._take()
+        self._shelf.begin(id(self))
+        return entry
+
+    def __del__(self) -> None:
+        self._shelf.abandon(id(self))
+
+
 class Stream(Iterator[Entry], Generic[Entry]):
     """Entries beside the messages: each listener has its own, from the moment it asks. Ends when its source does."""
 
@@ -185,8 +268,3 @@ class Stream(Iterator[Entry], Generic[Entry]):
         except TimeoutError:
             raise TimedOut("nothing came in time") from None
         return True
-
-
-def never() -> Any:
-    """Stands for the application's state in a group that is read through a shelf, which asks for it itself."""
-    raise AssertionError("a shelf asks for the state itself")

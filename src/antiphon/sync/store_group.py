@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from antiphon.api.group import State
 from antiphon.api.store_group import StoreGroup as AsyncStoreGroup
 from antiphon.sync.background import Background
 from antiphon.sync.group import Group
 from antiphon.sync.past import Past
-from antiphon.sync.shelf import Provide
 
 
 class StoreGroup(Group):
-    def __init__(self, group: AsyncStoreGroup, background: Background, state: State | None, provide: Provide) -> None:
+    def __init__(self, group: AsyncStoreGroup, background: Background) -> None:
         """Made by `Node.create` and `Node.join` with `on="store"`."""
-        super().__init__(group, background, state, provide)
+        super().__init__(group, background)
         self._kept = group
 
     def archived(self) -> Past:

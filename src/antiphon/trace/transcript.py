@@ -26,8 +26,8 @@ from antiphon.model.events import (
     Delivery,
     Departed,
     Event,
-    Gap,
     Installed,
+    MissedMessages,
     NoMajority,
     Orphaned,
     Recovered,
@@ -257,7 +257,7 @@ class Transcript:
             self._deliver(event.batch, event.low, event.high, "recovered")
         elif type(event) is Installed:
             self._install(event)
-        elif type(event) is Gap:
+        elif type(event) is MissedMessages:
             self._lose(event.lost, None)
         elif type(event) is StateArrived:
             self._lose(self._states.pop(0) if self._states else {}, "state")

@@ -16,6 +16,7 @@ from antiphon.model.control import Advertise, AskGroups, Ended, GroupInfo, Group
 from antiphon.model.events import Discovered, Event, NameServerAnswer, Vanished
 from antiphon.model.ids import Address, GroupId, MemberId
 from antiphon.model.options import GroupOptions, Settings
+from antiphon.protocol.discovery.allowance import Allowance
 from antiphon.protocol.discovery.directory import ADVERTISERS_LIMIT, QUESTIONS_PER_S, Directory
 from antiphon.protocol.discovery.hints import ENDED_S, KNOWN_LIMIT
 from antiphon.protocol.discovery.questions import QUESTION_LIMIT
@@ -108,6 +109,15 @@ class Bus:
 
 
 # -- advertisements ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("retry_s", [0.1, 0.25, 0.3, 0.7])
+@pytest.mark.parametrize("now", [0.0, 1_000.1, 1_790_000_000.3])
+def test_a_first_question_is_answered_whatever_the_clock_says(retry_s: float, now: float) -> None:
+    """With most intervals and a clock that counts from 1970, the difference of two times is a little too small: nobody was answered."""
+    allowance = Allowance(20, retry_s)
+    assert all(allowance.spend(now, Address(f"x{number}:1")) for number in range(20))
+    assert not allowance.spend(now, Address("x20:1"))
 
 
 def test_the_illustration_of_the_join_and_leave_protocol() -> None:
@@ -282,7 +292,7 @@ def test_the_end_of_a_group_is_told_and_lasts() -> None:
     bus.mine[a.address] = []
     a.end(bus.now, GroupId("g#0"), 5)
     bus.run()
-    assert bus.events[b.address] == [Discovered(info("g", view=5)), Vanished(GroupId("g#0"))]
+    assert bus.events[b.address] == [Discovered(info("g", view=5)), Vanished(GroupId("g#0"), info("g", view=5))]
     assert b.find("g") == []
     stale = Groups(MemberId("x#1"), (info("g", view=5),))
     b.receive(bus.now, Address("x:1"), stale)

@@ -11,7 +11,7 @@ import pytest
 
 from antiphon.model import codec
 from antiphon.model.control import AskState, Epoch, Side, StatePiece, SyncAgain, SyncAnswer, SyncRequest, Wants
-from antiphon.model.events import Gap, StateArrived, StateWanted
+from antiphon.model.events import MissedMessages, StateArrived, StateWanted
 from antiphon.model.frames import Batch
 from antiphon.model.ids import Address, GroupId, MemberId
 from antiphon.model.options import GroupOptions, Settings
@@ -107,8 +107,8 @@ class Member:
         handler[type(frame)](frame, frame.member)
 
     @property
-    def gaps(self) -> list[Gap]:
-        return [event for event in self.port.events if isinstance(event, Gap)]
+    def gaps(self) -> list[MissedMessages]:
+        return [event for event in self.port.events if isinstance(event, MissedMessages)]
 
     @property
     def states(self) -> list[bytes]:

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.model import codec
 from antiphon.model.control import Epoch, Item, SyncAgain, SyncAnswer, SyncRequest, Wants
-from antiphon.model.events import Gap
+from antiphon.model.events import MissedMessages
 from antiphon.model.ids import GroupId, MemberId
 
 GROUP = GroupId("trip#1")
@@ -28,7 +28,7 @@ def test_what_everybody_forgot_is_a_gap(make_bus: Any, order: str, loss: float) 
     bus.until("N", seconds=300)
     newcomer = bus.members["N"]
     assert newcomer.delivered == [f"A{number}" for number in range(16, 21)]
-    assert newcomer.gaps == [Gap({MemberId("A"): [1, 15]})]
+    assert newcomer.gaps == [MissedMessages({MemberId("A"): [1, 15]})]
     assert newcomer.history.have() == {MemberId("A"): [1, 20]}
 
 
@@ -86,7 +86,7 @@ def test_when_all_keep_only_ids_there_is_a_gap(make_bus: Any) -> None:
     bus.send("A", 5)
     bus.install("A", "B", "N")
     bus.until("N")
-    assert bus.members["N"].gaps == [Gap({MemberId("A"): [1, 5]})]
+    assert bus.members["N"].gaps == [MissedMessages({MemberId("A"): [1, 5]})]
 
 
 def test_many_who_forgot_do_not_all_say_so(make_bus: Any) -> None:

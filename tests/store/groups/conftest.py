@@ -13,7 +13,7 @@ import pytest
 
 from antiphon.errors import StoreFull, StoreUnreachable
 from antiphon.model.control import Wants
-from antiphon.model.events import Departed, Gap, Installed, Recovered, Stabilised, Synchronised
+from antiphon.model.events import Departed, Installed, MissedMessages, Recovered, Stabilised, Synchronised
 from antiphon.model.frames import Batch
 from antiphon.store.groups import values
 from antiphon.store.groups.membership import StoreMembership
@@ -145,8 +145,8 @@ class Member:
     def departed(self) -> str | None:
         return next((event.reason for event in self.told if type(event) is Departed), None)
 
-    def gaps(self) -> list[Gap]:
-        return [event for event in self.told if type(event) is Gap]
+    def gaps(self) -> list[MissedMessages]:
+        return [event for event in self.told if type(event) is MissedMessages]
 
 
 def short(event: Any) -> Any:

@@ -301,7 +301,7 @@ def test_what_is_not_in_the_store_any_more_is_an_explicit_gap() -> None:
         await backend.publish(grant, 2_000, [Entry(values.encode(values.Placed(2, (core.me,))))])
         while not any(type(event) is Installed and event.view.id == 2 for event in told):
             await asyncio.sleep(0.01)
-        gap = next(event for event in told if type(event).__name__ == "Gap")
+        gap = next(event for event in told if type(event).__name__ == "MissedMessages")
         assert gap.lost[core.group][1] == 2_000, "the numbers of the store, up to the last that is gone"
         assert core.stats()["gaps_told"] == 1
         core.stop()

@@ -17,7 +17,7 @@ from antiphon.apps.chat.entries import Line, Placement
 from antiphon.apps.chat.harmless import harmless
 from antiphon.apps.chat.line import ChatLine, written
 from antiphon.errors import NotInGroup
-from antiphon.model.events import Gap, NoMajority, Synchronised, Why
+from antiphon.model.events import MissedMessages, NoMajority, Synchronised, Why
 from antiphon.model.ids import GroupId, MemberId, MessageId
 
 NAME_SHOWN = 24
@@ -130,7 +130,7 @@ class Room:
         elif isinstance(event, NoMajority):
             self.stopped = True
             return [self._note("Too few are on this side to go on: what you write waits until the others are back.", "warning")]
-        elif isinstance(event, Gap):
+        elif isinstance(event, MissedMessages):
             count = sum(high - low + 1 for low, high in _ranges(event))
             return [self._note(f"{count:,} line{'s are' if count != 1 else ' is'} lost: nobody keeps them any more.", "warning")]
         return []
@@ -208,7 +208,7 @@ def _after(delivered: Sequence[tuple[int, int]]) -> list[int]:
     return [high + 1 for _, high in delivered[:_WAITING]] or [1]
 
 
-def _ranges(gap: Gap) -> list[tuple[int, int]]:
+def _ranges(gap: MissedMessages) -> list[tuple[int, int]]:
     """The ranges of all senders."""
     found: list[tuple[int, int]] = []
     for flat in gap.lost.values():

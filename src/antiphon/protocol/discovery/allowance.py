@@ -23,7 +23,9 @@ class Allowance:
         if not self._second <= now < self._second + 1.0:
             self._second, self._spent = now, 0
             self._answered_at = {who: when for who, when in self._answered_at.items() if now - when < self._pause_s}
-        if self._spent >= self._per_second or now - self._answered_at.get(asker, now - self._pause_s) < self._pause_s:
+        answered_at = self._answered_at.get(asker)
+        # An asker that was never answered needs its own case: with a clock that is far from 0, `now - (now - pause)` may be below `pause`.
+        if self._spent >= self._per_second or (answered_at is not None and now - answered_at < self._pause_s):
             return False
         self._spent += 1
         self._answered_at[asker] = now

@@ -5,10 +5,15 @@ before the node's next advertisement; of the end of a group it was told of (`Van
 server ends in one `NameServerAnswer`. Nothing received raises; what makes no sense, and questions above `QUESTIONS_PER_S`, are counted in
 `drops`.
 
-Keeps what `hints` and `questions` keep, the list that it last told as a name server, and one pending answer with the nodes that
-advertised, at most `ADVERTISERS_LIMIT`: it goes to all and to each of those, because a broadcast may not reach them. Costs one frame per
-advertisement and, in a group of any size, about one answer: of n members that draw their delays from `answer_s`, those answer that drew
-within one network delay of the earliest.
+Nodes that reach each other come to know each other's groups, also where they could not when they started: from `start` on a node
+repeats its advertisement (`advertisement_timer`), with the groups that it knows. Members answer with the others, and a node that does not
+know all of those advertises soon in its turn.
+
+Keeps what `hints` and `questions` keep, the list that it last told as a name server, the last `ADDRESSES_LIMIT` addresses it has heard
+from, and one pending answer with the nodes that advertised, at most `ADVERTISERS_LIMIT`: it goes to all and to each of those, because a
+broadcast may not reach them. Costs one frame per advertisement and, in a group of any size, about one answer: of n members that draw their
+delays from `answer_s`, those answer that drew within one network delay of the earliest. Nodes that hear each other and have nothing to tell
+each other send two advertisements a minute, all together, and no answer.
 """
 
 from __future__ import annotations
@@ -17,20 +22,22 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
+from zlib import crc32
 
 import msgspec
 
 from antiphon.errors import InvalidOption
 from antiphon.model.codec import Frame
-from antiphon.model.control import Advertise, AskGroups, Ended, GroupInfo, Groups
+from antiphon.model.control import GROUPS_LIMIT, Advertise, AskGroups, Ended, GroupInfo, Groups
 from antiphon.model.events import Discovered, Event, Vanished
 from antiphon.model.ids import Address, GroupId, MemberId, name_of
 from antiphon.model.options import Settings
+from antiphon.protocol.discovery.advertisement_timer import AdvertisementTimer
 from antiphon.protocol.discovery.allowance import Allowance
 from antiphon.protocol.discovery.group_list import group_list
 from antiphon.protocol.discovery.hints import KNOWN_LIMIT, Hints
 from antiphon.protocol.discovery.questions import Questions
-from antiphon.protocol.timers import Timers
+from antiphon.protocol.timers import Timer, Timers
 
 Send: TypeAlias = Callable[[tuple[Address, ...] | None, Frame], None]
 """To these addresses, or (None) to every node that a broadcast reaches."""
@@ -38,6 +45,12 @@ QUESTIONS_PER_S = 20
 """Questions that a name server answers in a second."""
 ADVERTISERS_LIMIT = 64
 """Nodes that are told by name, in one answer and in one second; others hear what is told to all."""
+ADDRESSES_LIMIT = 1_024
+"""Addresses, and groups that others know and this node does not, that are not news any more."""
+_PAUSE_MAX_S = 600.0
+_CHECKSUM_BYTES = 5
+_HEADER_BYTES = 128
+"""More than an advertisement takes beside the groups that it names."""
 
 
 class Directory:
@@ -72,15 +85,31 @@ class Directory:
         self._advertisers_left = Allowance(ADVERTISERS_LIMIT, settings.retry_s)
         self._told: tuple[object, list[Groups]] = (None, [])
         """As a name server: what the list was made of, and the list."""
+        self._wanted: set[GroupId] | None = set()
+        """The own groups that the pending answer is to tell; None: all."""
+        self._addresses: dict[Address, None] = {}
+        """The nodes heard from, the last of them last."""
+        self._unknown: dict[int, tuple[float, float]] = {}
+        """Groups that others know and this node does not, by the checksum of their ids: when to ask for each again, and the pause then."""
+        self._ask_back: dict[Address, set[int]] = {}
+        """Nodes that know such groups and are asked by name with the next advertisement, because a broadcast may not reach them."""
+        # Its own source of chance, so that it does not depend on how often this node asks for anything else.
+        chance = random.Random(f"{node}/advertise")
+        self._repeat = AdvertisementTimer(settings.seek_s, settings.seek_max_s, chance, self._call_in, self._advertise_again)
 
     # -- from the application ----------------------------------------------------------------------------------------------------
+
+    def start(self, now: float) -> None:
+        """Advertise, and repeat it with growing pauses from now on."""
+        self.advertise(now)
+        self._repeat.start()
 
     def advertise(self, now: float) -> None:
         """This node has come, or come back: asks everybody, itself too, which groups there are. What was rejected is open again."""
         self.now = now
         self._hints.reconsider()
         self._send(None, Advertise(self.node))
-        self._answer_soon()
+        self._answer_soon(None)
 
     def announce(self, now: float, group: GroupId) -> None:
         """Tells everybody of an own group without being asked: it has just been created."""
@@ -131,16 +160,35 @@ class Directory:
         self.now = now
         if isinstance(frame, Ended):
             self._receive_ended(frame)
-        elif frame.node == self.node:
+            return
+        if frame.node == self.node:
             self.drops["own_frame"] += 1
-        elif isinstance(frame, Groups):
+            return
+        if self._is_new(source):
+            self._repeat.reset()
+        if isinstance(frame, Groups):
             self._receive_groups(source, frame)
         elif isinstance(frame, AskGroups):
             self._receive_question(source, frame)
         else:
-            self._answer_soon()
-            if len(self._advertisers) < ADVERTISERS_LIMIT and self._advertisers_left.spend(now, source):
-                self._advertisers[source] = None
+            self._receive_advertisement(source, frame)
+
+    def _receive_advertisement(self, source: Address, frame: Advertise) -> None:
+        wanted: set[GroupId] | None = None
+        if frame.known is not None:
+            theirs, mine = set(frame.known), set(self._checksums())
+            if theirs == mine:
+                self._repeat.hear_same()
+            elif unknown := {checksum for checksum in theirs - mine if self._is_askable(checksum)}:
+                self._repeat.reset()
+                if len(self._ask_back) < ADVERTISERS_LIMIT:
+                    self._ask_back[source] = unknown
+            wanted = {group for group in self._own() if _checksum(group) not in theirs}
+            if not wanted:
+                return
+        self._answer_soon(wanted)
+        if len(self._advertisers) < ADVERTISERS_LIMIT and self._advertisers_left.spend(self.now, source):
+            self._advertisers[source] = None
 
     def _receive_groups(self, source: Address, frame: Groups) -> None:
         if frame.index >= frame.count:
@@ -185,12 +233,48 @@ class Directory:
         if frame.group in self._own():
             # It is the other side of a partition that has ended, or a lie.
             self.drops["ended_but_alive"] += 1
-        elif self._hints.end(self.now, frame.group, frame.view):
-            self._tell(Vanished(frame.group))
+            return
+        info = next((info for info in self._hints if info.id == frame.group), None)
+        if self._hints.end(self.now, frame.group, frame.view) and info is not None:
+            self._tell(Vanished(frame.group, info))
 
     # -- answers -----------------------------------------------------------------------------------------------------------------
 
-    def _answer_soon(self) -> None:
+    def _is_new(self, source: Address) -> bool:
+        """Whether a node at this address was not heard from lately."""
+        new = source not in self._addresses
+        self._addresses.pop(source, None)
+        self._addresses[source] = None
+        if len(self._addresses) > ADDRESSES_LIMIT:
+            del self._addresses[next(iter(self._addresses))]
+        return new
+
+    def _advertise_again(self) -> None:
+        known = self._checksums()
+        advertisement = Advertise(self.node, known)
+        self._send(None, advertisement)
+        ask_back, self._ask_back = self._ask_back, {}
+        # Of those that were told to all in the meantime nobody is asked again.
+        if by_name := tuple(address for address, unknown in ask_back.items() if not unknown.issubset(known)):
+            self._send(by_name, advertisement)
+
+    def _is_askable(self, checksum: int) -> bool:
+        """Whether to ask now for a group that others know. One that is not told, because its members are gone, is asked for less often."""
+        again_at, pause_s = self._unknown.pop(checksum, (self.now, self._settings.seek_max_s))
+        askable = self.now >= again_at
+        self._unknown[checksum] = (self.now + pause_s, min(2 * pause_s, _PAUSE_MAX_S)) if askable else (again_at, pause_s)
+        if len(self._unknown) > ADDRESSES_LIMIT:
+            del self._unknown[next(iter(self._unknown))]
+        return askable
+
+    def _checksums(self) -> tuple[int, ...]:
+        """The groups that need not be told to this node, as many as fit into an advertisement."""
+        groups = sorted({*self._own(), *(info.id for info in self._hints), *self._hints.rejected})
+        return tuple(map(_checksum, groups[: min(GROUPS_LIMIT, (self._settings.frame_bytes - _HEADER_BYTES) // _CHECKSUM_BYTES)]))
+
+    def _answer_soon(self, wanted: set[GroupId] | None) -> None:
+        """Tell these own groups, or (None) all, after a random pause, as far as no other node tells them meanwhile."""
+        self._wanted = None if wanted is None or self._wanted is None else self._wanted | wanted
         # A second advertisement while an answer is pending needs no second answer, but what was told before it, its sender may
         # not have heard: everything counts as untold again.
         if self._heard is None:
@@ -200,7 +284,9 @@ class Directory:
     def _answer(self) -> None:
         heard, self._heard = self._heard or {}, None
         advertisers, self._advertisers = tuple(self._advertisers), {}
-        self._broadcast([info for info in self._own().values() if heard.get(info.id, -1) < info.view], advertisers)
+        wanted, self._wanted = self._wanted, set()
+        own = [info for info in self._own().values() if wanted is None or info.id in wanted]
+        self._broadcast([info for info in own if heard.get(info.id, -1) < info.view], advertisers)
 
     def _broadcast(self, infos: list[GroupInfo], advertisers: tuple[Address, ...] = ()) -> None:
         for info in infos:
@@ -219,11 +305,15 @@ class Directory:
     def _own(self) -> dict[GroupId, GroupInfo]:
         return {info.id: info for info in self._mine()}
 
-    def _call_in(self, seconds: float, callback: Callable[[], None]) -> None:
+    def _call_in(self, seconds: float, callback: Callable[[], None]) -> Timer:
         when = self.now + seconds
 
         def due() -> None:
             self.now = max(self.now, when)
             callback()
 
-        self._timers.at(when, due)
+        return self._timers.at(when, due)
+
+
+def _checksum(group: GroupId) -> int:
+    return crc32(group.encode())

@@ -13,7 +13,7 @@ Cost: O(members) for a hint that says something new, a comparison for one that d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from antiphon.model.control import GroupInfo
 from antiphon.model.ids import ID_LIMIT, Address, GroupId, MemberId
@@ -47,6 +47,11 @@ class Hints:
 
     def __contains__(self, group: GroupId) -> bool:
         return group in self._info_by_group
+
+    @property
+    def rejected(self) -> Iterable[GroupId]:
+        """The groups that this node wants to hear no more of."""
+        return self._rejected.keys()
 
     def believes(self, now: float, info: GroupInfo, first_hand: bool) -> bool:
         """Whether a hint counts: it is about a group that is neither rejected nor, as far as is known, ended."""

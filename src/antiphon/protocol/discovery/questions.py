@@ -39,7 +39,7 @@ class Questions:
         node: MemberId,
         settings: Settings,
         rng: random.Random,
-        call_in: Callable[[float, Callable[[], None]], None],
+        call_in: Callable[[float, Callable[[], None]], object],
         send: Callable[[Address, AskGroups], None],
         tell: Callable[[NameServerAnswer], None],
     ) -> None:

@@ -67,6 +67,7 @@ class CatchingUp:
         assert self._port.view is not None
         if self.wants.kind == "state":
             self._know(self._past.adopted)
+            self._know(self.snapshot.unread)
             transcript = self._member.transcript
             if transcript is not None and self.snapshot.arrived:
                 transcript.adopted(self._past.adopted.flat())
@@ -91,6 +92,8 @@ class CatchingUp:
         member, view, endpoint = self._member, self._port.view, self._member.endpoint
         assert view is not None, "a member catches up in a view"
         assert endpoint is not None, "and has an endpoint in it"
+        if self.wants.kind == "state" and not self.synchronised and not self._needed and not self.snapshot.arrived:
+            self.snapshot.fail()  # those that could have given it are gone
         self.wants = Wants()
         if not self.synchronised:
             self.synchronised = True

@@ -18,8 +18,8 @@ order, which extends happened-before, without what the asker has; so every prefi
 because another carried it, it names, and it is taken only after that.
 
 **When things go wrong.** Questions and answers may be lost, doubled, overtaken: whoever waits asks again. A side that stays silent is
-given up in the end; the next view is without it. What nobody keeps any more is told as a Gap. When the view ends everything stops, and
-begins anew in the next with what is here by then.
+given up in the end; the next view is without it. What nobody keeps any more is told as MissedMessages. When the view ends everything
+stops, and begins anew in the next with what is here by then.
 
 A newcomer may want the application's state instead of messages: it pulls a snapshot first (`snapshot`), then asks for the rest.
 """

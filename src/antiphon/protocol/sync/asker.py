@@ -4,7 +4,7 @@ Answers reach everyone, so one member's questions can serve its whole side: who 
 asks itself only when that brings nothing for a while. A question that is not answered is repeated, ever less often; when a side stays
 silent for sixteen questions, or says nothing new for 256, it is given up, for the next view will be without it.
 
-What nobody keeps any more (`losses`) is told to the application as a Gap.
+What nobody keeps any more (`losses`) is told to the application as MissedMessages.
 
 Keeps the latest question of every member of the view, up to sixteen answers on their way in, each within four chunks, the names of as many
 that were of no use, and sixteen parts of answers that came before their questions.
@@ -17,7 +17,7 @@ from collections.abc import Callable
 import msgspec
 
 from antiphon.model.control import Side, SyncAgain, SyncAnswer, Wants
-from antiphon.model.events import Gap
+from antiphon.model.events import MissedMessages
 from antiphon.model.frames import Batch
 from antiphon.model.ids import MemberId
 from antiphon.protocol.membership.port import Port
@@ -269,7 +269,7 @@ class Asker:
         lost = self._losses.verdict(self._sides, self._open)
         if lost:
             self.history.lose(lost.flat())
-            self.port.tell(Gap(lost.flat()))
+            self.port.tell(MissedMessages(lost.flat()))
             self._on_lost(lost)
             self._attempt = self._fruitless = 0
             self._ask()

@@ -152,10 +152,11 @@ class History:
         """These messages will not come any more; the application has been told."""
         self._enter_absent(Ledger.read(holdings) or Ledger())
 
-    def adopt(self, holdings: Holdings, live_from: dict[MemberId, int]) -> None:
-        """The application was given a state that stands for these messages, those from `live_from` on sent in the current epoch."""
+    def adopt(self, holdings: Holdings, live_from: dict[MemberId, int], unread: Ledger | None = None) -> None:
+        """The application was given a state that stands for these messages, those from `live_from` on sent in the current epoch; or was
+        given the `unread` ones of them with it. None of them is kept here."""
         ledger = Ledger.read(holdings) or Ledger()
-        self.adopted.merge(ledger)
+        self.adopted.merge(ledger if unread is None else ledger.without(unread))
         self._come(ledger)
         live = 0
         for sender, low in live_from.items():

@@ -1,15 +1,16 @@
 """Gives the application's state to newcomers.
 
-Asked for a snapshot, it tells its application StateWanted in the stream of events and notes what has been delivered up to there; what the
-application gives it is the state at exactly that point, whenever it comes. Newcomers that ask at the same point share a snapshot. The
-pieces of it are sent as they are asked for, the first without asking.
+Asked for a snapshot, it tells its application StateWanted in the stream of events and notes what has been delivered up to there. What the
+application gives it, whenever it comes, is the state at exactly that point; or an earlier one with the messages between the two (`unread`).
+Until then newcomers that ask are told to wait. Newcomers that ask at the same point share a snapshot. The pieces of it are sent as they
+are asked for, the first without asking.
 
 Keeps up to four snapshots of at most `state_bytes` each, for a minute beyond the last question; who asks for a fifth is sent away.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -20,8 +21,13 @@ from antiphon.model.ids import MemberId
 from antiphon.protocol.membership.port import Port
 from antiphon.protocol.sync.history import History
 from antiphon.protocol.sync.packing import room
+from antiphon.protocol.sync.unread import UnreadEvent, write
 from antiphon.protocol.timers import Timer
 
+NOT_YET = "its application has not given it yet: it is handling a message, or has not asked for the next one"
+CATCHING_UP = "it is catching up itself"
+NO_STATE = "it gives no state (create or join the group with state=…)"
+_REASON_BYTES = 400
 WINDOW = 32
 """Pieces that are asked for and sent together."""
 _LIMIT = 4
@@ -37,8 +43,9 @@ class Provider:
         """How many snapshots the application was asked for; the number of the last one."""
         self._snapshots: dict[int, Taken] = {}
 
-    def provide(self, snapshot: int, state: bytes | None) -> None:
-        """The application's answer to StateWanted; None: it has no state to give."""
+    def provide(self, snapshot: int, state: bytes | None, unread: Sequence[UnreadEvent] = (), reason: str = "") -> None:
+        """Take the application's answer to StateWanted: its state as it was before the `unread` events, which are the last before
+        StateWanted; or None, and the `reason` why it gives none."""
         if state is not None and len(state) > self.port.settings.state_bytes:
             limit = self.port.settings.state_bytes
             raise InvalidOption("state", f"{len(state):,} bytes", f"a state may have {limit:,}: give a smaller one, or raise state_bytes")
@@ -48,9 +55,10 @@ class Provider:
         if state is None:
             self._drop(snapshot)
             for asker, number in taken.number_by_asker.items():
-                self._refuse(asker, number, snapshot)
+                self._refuse(asker, number, snapshot, reason or NO_STATE)
             return
         taken.state = bytes(state)
+        taken.preamble = msgspec.msgpack.encode((taken.head, write(unread)))
         for asker in taken.number_by_asker:
             self._give(snapshot, taken, asker, range(WINDOW))
 
@@ -61,19 +69,23 @@ class Provider:
         if frame.snapshot:
             snapshot, taken = frame.snapshot, self._snapshots.get(frame.snapshot)
             if taken is None or taken.number_by_asker.get(member) != frame.number:
-                self._refuse(member, frame.number, snapshot)
+                self._refuse(member, frame.number, snapshot, "it has forgotten the snapshot")
                 return
         elif self._busy():
+            self._refuse(member, frame.number, 0, CATCHING_UP, index=1)
             return
         else:
             found = self._for(member, frame.number)
             if found is None:
-                self._refuse(member, frame.number, 0)
+                self._refuse(member, frame.number, 0, "it gives its state to others", index=1)
                 return
             snapshot, taken = found
         self._keep(snapshot, taken)
         if taken.state is not None:
             self._give(snapshot, taken, member, frame.pieces[:WINDOW] or range(WINDOW))
+        elif taken.asked:
+            self._refuse(member, frame.number, 0, NOT_YET, index=1)
+        taken.asked = True
 
     def _for(self, asker: MemberId, number: int) -> tuple[int, Taken] | None:
         """The snapshot for a question: the one taken for it, one that was taken at this very point, or a new one."""
@@ -107,19 +119,21 @@ class Provider:
         assert port.view is not None, "who was asked for a state is in a view"
         assert state is not None, "only a state that is here is given"
         length = room(port.settings.frame_bytes, port.group, port.me)
-        heads = -(-len(taken.head) // length)
+        heads = -(-len(taken.preamble) // length)
         count = heads + -(-len(state) // length)
         for index in indexes:
             if index < count:
-                source, at = (taken.head, index) if index < heads else (state, index - heads)
+                source, at = (taken.preamble, index) if index < heads else (state, index - heads)
                 piece = source[at * length : (at + 1) * length]
                 number = taken.number_by_asker[asker]
                 port.send((asker,), StatePiece(port.group, port.me, port.view.id, number, snapshot, index, count, heads, piece))
 
-    def _refuse(self, asker: MemberId, number: int, snapshot: int) -> None:
+    def _refuse(self, asker: MemberId, number: int, snapshot: int, reason: str, index: int = 0) -> None:
+        """Say that there is no state, or (`index` 1) not yet, and why."""
         port = self.port
         if port.view is not None:
-            port.send((asker,), StatePiece(port.group, port.me, port.view.id, number, snapshot, 0, 0, 0, b""))
+            why = reason.encode()[:_REASON_BYTES]
+            port.send((asker,), StatePiece(port.group, port.me, port.view.id, number, snapshot, index, 0, 0, why))
 
 
 class Taken:
@@ -128,5 +142,9 @@ class Taken:
     def __init__(self, head: bytes, asker: MemberId, number: int) -> None:
         self.head = head
         self.state: bytes | None = None
+        self.preamble = b""
+        """What is sent before the state: the head, and the messages that follow the state."""
+        self.asked = False
+        """Whether a newcomer has asked for it again since it was begun."""
         self.number_by_asker = {asker: number}
         self.timer: Timer | None = None

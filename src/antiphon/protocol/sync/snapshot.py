@@ -2,35 +2,39 @@
 
 The newcomer chooses a provider among those who were there before, at random, and pulls the state from it, 32 pieces at a time, asking
 again for those that do not arrive. When it is whole, everything the provider had delivered at that point counts as had here
-(`History.adopt`), the application is told StateArrived, and synchronisation goes on from there.
+(`History.adopt`), the application is told StateArrived and the messages that the provider's application had not taken by then (`unread`),
+and synchronisation goes on from there.
 
-A provider that is silent for `2 × change_s`, or gives no state, is replaced by another, with a new snapshot; after four of them, or when
-there is nobody, the newcomer takes all messages instead. Either way `on_done` is called once.
+A provider that is silent for `2 × change_s`, or gives no state, is replaced by another, with a new snapshot, until all have been asked. One
+that says "not yet" gets the same time, the last one `join_s`. When none is left the application is told StateUnavailable, with what each of
+them said, and the newcomer takes all messages instead. Either way `on_done` is called once.
 
-Keeps one state on its way in, of at most `state_bytes`.
+Keeps one state on its way in, of at most `state_bytes`, and what comes before it, of at most `_HEAD_BYTES` and twice `inbox_bytes`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from antiphon.model.control import AskState, Holdings, Side, StatePiece
-from antiphon.model.events import StateArrived
+from antiphon.model.events import Recovered, StateArrived, StateUnavailable
 from antiphon.model.frames import Seqno
-from antiphon.model.ids import MemberId
+from antiphon.model.ids import MemberId, name_of
 from antiphon.model.view import View
 from antiphon.protocol.membership.port import Port
 from antiphon.protocol.sync.history import History
 from antiphon.protocol.sync.ledger import Ledger
-from antiphon.protocol.sync.provider import WINDOW, Provider
+from antiphon.protocol.sync.provider import NO_STATE, WINDOW, Provider
+from antiphon.protocol.sync.unread import UnreadEvent, read
 from antiphon.protocol.timers import Timer
 
-_PROVIDERS = 4
 _HEAD_BYTES = 16 << 20
 """The most that may be said about a snapshot beside it."""
 
+_decode_preamble = msgspec.msgpack.Decoder(tuple[bytes, bytes]).decode
 _decode = msgspec.msgpack.Decoder(tuple[Holdings, dict[MemberId, Seqno], Holdings]).decode
 
 
@@ -50,10 +54,14 @@ class Snapshot:
         self.port, self.history = port, history
         self.arrived = False
         """Whether this member was given a state."""
+        self.unread = Ledger()
+        """The messages that came with it."""
         self.provider = Provider(port, history, busy, guests)
         """This member as one who gives."""
         self._on_done, self._adopt_guests = on_done, adopt_guests
         self._number = 0
+        self._reasons: dict[MemberId, str] = {}
+        """What the providers said that gave no state."""
         self._timer: Timer | None = None
         self._rest()
 
@@ -71,10 +79,12 @@ class Snapshot:
         self._window: list[int] = []
         """Pieces that were asked for and have not come."""
         self._heard_at = self.port.now
+        self._put_off = False
+        """Whether the provider has said that it will give the state later."""
 
-    def provide(self, snapshot: int, state: bytes | None) -> None:
-        """The application's answer to StateWanted; None: it has no state to give."""
-        self.provider.provide(snapshot, state)
+    def provide(self, snapshot: int, state: bytes | None, unread: Sequence[UnreadEvent] = (), reason: str = "") -> None:
+        """Take the application's answer to StateWanted; see `Provider.provide`."""
+        self.provider.provide(snapshot, state, unread, reason)
 
     def receive_ask(self, frame: AskState, member: MemberId) -> None:
         self.provider.receive(frame, member)
@@ -92,7 +102,7 @@ class Snapshot:
             self._view = view.id
             self._providers = [member for side in sides if side.view for member in side.members if member != self.port.me]
             self.port.rng.shuffle(self._providers)
-            del self._providers[_PROVIDERS:]
+            self._reasons.clear()
         self._next_provider()
 
     def stop(self) -> None:
@@ -104,18 +114,29 @@ class Snapshot:
         self._provider = self._providers.pop(0) if self._providers else None
         if self._provider is None:
             self._rest()
+            if not self.arrived:
+                self.fail()
             self._on_done()
         else:
             self._number += 1
             self._ask()
 
+    def fail(self) -> None:
+        """Tell the application that there is no state, and why."""
+        told = "; ".join(f"{name_of(member)}: {reason}" for member, reason in self._reasons.items())
+        self.port.tell(StateUnavailable(f"no member gives its state: {told or 'those that had it are gone'}"))
+
     def _ask(self) -> None:
         """Asks for the pieces of the window that have not come, or for a snapshot; again and again."""
         port, settings = self.port, self.port.settings
-        if port.now - self._heard_at >= 2 * settings.change_s:
+        assert self._provider is not None, "only who has chosen a provider asks"
+        patience_s = 2 * settings.change_s
+        if self._put_off and not self._providers:
+            patience_s = max(patience_s, settings.join_s)
+        if port.now - self._heard_at >= patience_s:
+            self._reasons.setdefault(self._provider, f"it did not answer within {patience_s:g} s")
             self._next_provider()
             return
-        assert self._provider is not None, "only who has chosen a provider asks"
         ask = AskState(port.group, port.me, self._view, self._number, self._snapshot, tuple(self._window))
         port.send((self._provider,), ask)
         self._timer = port.call_in(settings.retry_s, self._ask)
@@ -124,10 +145,15 @@ class Snapshot:
         if member != self._provider or frame.number != self._number or frame.view != self._view:
             self.port.drops["late_piece"] += 1
             return
-        self._heard_at = self.port.now
         if not frame.count:
-            self._give_up()
-        elif frame.snapshot and frame.snapshot == (self._snapshot or frame.snapshot):
+            self._reasons[member] = frame.piece.decode(errors="replace") or NO_STATE
+            if frame.index:
+                self._put_off = True
+            else:
+                self._give_up()
+            return
+        self._heard_at = self.port.now
+        if frame.snapshot and frame.snapshot == (self._snapshot or frame.snapshot):
             self._take(frame)
 
     def _take(self, frame: StatePiece) -> None:
@@ -139,8 +165,11 @@ class Snapshot:
         self._window.remove(frame.index)
         self._pieces[frame.index] = frame.piece
         self._bytes += len(frame.piece)
-        if self._bytes > self.port.settings.state_bytes + _HEAD_BYTES or self._count > self.port.settings.state_bytes + _HEAD_BYTES:
+        limit = self.port.settings.state_bytes + _HEAD_BYTES + 2 * self.port.settings.inbox_bytes
+        if self._bytes > limit or self._count > limit:
             self.port.drops["state_too_large"] += 1
+            assert self._provider is not None, "pieces are taken from the provider alone"
+            self._reasons[self._provider] = f"its state is larger than state_bytes={self.port.settings.state_bytes:,}"
             self._give_up()
             return
         if len(self._pieces) == self._count:
@@ -159,19 +188,26 @@ class Snapshot:
 
     def _complete(self) -> None:
         pieces = [self._pieces[index] for index in range(self._count)]
-        try:
-            head = _decode(b"".join(pieces[: self._heads]))
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            head = None
-        if head is None or Ledger.read(head[0]) is None or Ledger.read(head[2]) is None:
+        head, unread = None, None
+        with suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            encoded, behind = _decode_preamble(b"".join(pieces[: self._heads]))
+            head, unread = _decode(encoded), read(behind, self.port.group)
+        if head is None or unread is None or Ledger.read(head[0]) is None or Ledger.read(head[2]) is None:
             self.port.drops["malformed"] += 1
+            assert self._provider is not None, "pieces are taken from the provider alone"
+            self._reasons[self._provider] = "what it sent makes no sense"
             self._give_up()
             return
         state = b"".join(pieces[self._heads :])
         self._rest()
         self.arrived = True
         have, live_from, guests = head
-        self.history.adopt(have, live_from)
+        for event in unread:
+            low, high = (event.low, event.high) if isinstance(event, Recovered) else (event.seqno, event.seqno)
+            self.unread.add(event.batch.sender, low, high)
+        self.history.adopt(have, live_from, self.unread)
         self._adopt_guests(guests)
         self.port.tell(StateArrived(state))
+        for event in unread:
+            self.port.tell(event)
         self._on_done()

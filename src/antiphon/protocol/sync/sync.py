@@ -6,7 +6,7 @@ keeps the group's promises; `on_done` is called once, when every other side has 
 up. `stop` ends it: the next view begins anew with what is here by then.
 
 Promises that at the end of it all members that stay have the same messages of the epochs that have ended, as far as somebody keeps them;
-the rest is told as a Gap. Cost: for a side of any size about one question and one answer per chunk of `chunk_bytes`, and one
+the rest is told as MissedMessages. Cost: for a side of any size about one question and one answer per chunk of `chunk_bytes`, and one
 `answer_s` of waiting for each.
 """
 

@@ -10,15 +10,16 @@ from antiphon.model.events import (
     Departed,
     Discovered,
     Event,
-    Gap,
     GuestRefused,
     Installed,
+    MissedMessages,
     NameServerAnswer,
     NoMajority,
     Orphaned,
     PrivateMessage,
     Recovered,
     StateArrived,
+    StateUnavailable,
     StateWanted,
     Synchronised,
     Undelivered,
@@ -124,7 +125,7 @@ def _told(scene: Scene, event: Event) -> tuple[str, str]:
         return "delivers", f"{scene.called(MessageId(event.batch.sender, event.seqno))} (without {scene.listed(event.missing)})"
     if type(event) is Recovered:
         return "recovers", scene.listed(MessageId(event.batch.sender, seqno) for seqno in range(event.low, event.high + 1))
-    if type(event) is Gap:
+    if type(event) is MissedMessages:
         return "misses", _ranges(event.lost)
     return _news(event), ""
 
@@ -150,6 +151,8 @@ def _news(event: Event) -> str:
             return "is asked for its state"
         case StateArrived(state):
             return f"is given the state {quote(state.decode(errors='replace'))}"
+        case StateUnavailable(reason):
+            return f"is given no state: {reason}"
         case Discovered(info):
             return f"hears of {name_of(info.id)}"
         case Vanished(group):

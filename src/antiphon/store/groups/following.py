@@ -15,7 +15,7 @@ from typing import Any
 
 from antiphon.errors import StoreUnreachable, UnknownTopic
 from antiphon.model.control import Wants
-from antiphon.model.events import Gap, Installed, Recovered, Synchronised
+from antiphon.model.events import Installed, MissedMessages, Recovered, Synchronised
 from antiphon.model.frames import Batch
 from antiphon.model.ids import GroupId, MemberId
 from antiphon.model.view import View
@@ -155,7 +155,7 @@ class Follower:
         # What was collected before this member came is not its loss.
         if self.caught_up:
             self.gaps += 1
-            self._tell(Gap({MemberId(self._group): [first, last]}))
+            self._tell(MissedMessages({MemberId(self._group): [first, last]}))
 
     async def _before(self, last: int, count: int) -> int:
         """A number before which at least `count` messages, or all there are, lie between it and `last`: each batch has one or more, views

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from antiphon.errors import InvalidOption
 from antiphon.model.ids import Address
 from antiphon.runtime.transports.contract import WIRE_LIMIT, Take, address_of, host_and_port
 from antiphon.runtime.transports.interfaces import reachable_host
@@ -55,6 +56,8 @@ class TcpTransport:
         self._bind = host_and_port(bind, "bind")
         self._name, self._connections = name, connections
         self._short_way = short_way and contexts is None
+        if isinstance(seeds, str):
+            raise InvalidOption("seeds", seeds, "give a list of 'host:port', even for one")
         for seed in seeds:
             host_and_port(seed, "seeds")
         self._seeds = tuple(Address(seed) for seed in seeds)
