@@ -123,6 +123,19 @@ class Located(Struct, frozen=True):
     asked: str
 
 
+class JoinWaiting(Struct, frozen=True):
+    """A join that was asked for as `asked` has not succeeded yet. `reason` says what it waits for."""
+
+    asked: str
+    reason: str
+
+
+class NameTaken(Struct, frozen=True):
+    """Another group, `other`, has the name of a group that this node is in."""
+
+    other: GroupId
+
+
 class Vanished(Struct, frozen=True):
     """A group that this node had heard of has ended."""
 
@@ -148,7 +161,8 @@ class GuestRefused(Struct, frozen=True):
 
 Event: TypeAlias = (
     Delivery | Orphaned | Recovered | Installed | Writable | Stabilised | Gap | Synchronised | NoMajority | Departed | PrivateMessage
-    | Undelivered | StateWanted | StateArrived | Discovered | Located | Vanished | NameServerAnswer | GuestRefused
+    | Undelivered | StateWanted | StateArrived | Discovered | Located | JoinWaiting | NameTaken | Vanished | NameServerAnswer
+    | GuestRefused
 )  # fmt: skip
 
 
