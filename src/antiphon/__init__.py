@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from antiphon.api.group import Group
     from antiphon.api.message import Letter, Message, MessageBatch
     from antiphon.api.streams import ViewChange
-    from antiphon.errors import AntiphonError, JoinFailed, NoQuorum, NotInGroup, PeerError, TimedOut, UsageError, WorldError, WouldBlock
+    from antiphon.errors import (
+        AntiphonError,
+        GroupExists,
+        JoinFailed,
+        NoQuorum,
+        NotInGroup,
+        PeerError,
+        TimedOut,
+        UsageError,
+        WorldError,
+        WouldBlock,
+    )
     from antiphon.model.events import Why
     from antiphon.model.ids import MessageId
     from antiphon.model.options import GroupOptions, Settings
@@ -34,6 +45,7 @@ __all__ = [
     "Certificates",
     "Gap",
     "Group",
+    "GroupExists",
     "GroupOptions",
     "JoinFailed",
     "Letter",
@@ -69,6 +81,7 @@ _NAMES_BY_MODULE = {
     "antiphon.api.streams": ("ViewChange",),
     "antiphon.errors": (
         "AntiphonError",
+        "GroupExists",
         "JoinFailed",
         "NoQuorum",
         "NotInGroup",

@@ -272,7 +272,7 @@ def test_the_founder_that_proposes_fails_at_any_point(company: Any, fault: str, 
 
 
 def test_an_install_that_reached_only_one_other_is_handed_on(company: Any) -> None:
-    """The proposer dies when one of three others has the first view: the two that miss it would be neither in the group nor able to join."""
+    """The proposer dies when one of three others has the first view: the others could neither go on nor join."""
     world = company("abcd")
     world.rules += [Rule.parse("drop install to c"), Rule.parse("drop install to d")]
     for name in "abcd":

@@ -47,6 +47,7 @@ class Node:
         store: str | Store | None = None,
         outbox: str | os.PathLike[str] | None = None,
         trace: Trace | str | os.PathLike[str] | None = None,
+        directory: str | os.PathLike[str] | None = None,
         **more: Any,
     ) -> None:
         """The arguments are those of `antiphon.Node`; `store` is an address, or a store of `antiphon.sync` that is open."""
@@ -65,6 +66,7 @@ class Node:
             store=store.inside if isinstance(store, Store) else store,
             outbox=outbox,
             trace=trace,
+            directory=directory,
             **more,
         )
 
@@ -115,9 +117,9 @@ class Node:
     def create(
         self, name: str, *, type: Any = None, state: State | None = None, description: str = "", on: str = "network", **options: Any
     ) -> Group:
-        """Founds a group; `options` are those of `GroupOptions`. `type` is what its messages are, bytes if it is left out; `state` gives
-        the application's state to those who join with `history="state"`, and is called in the thread that reads here, between two
-        messages. `on="store"`: the group is on the node's store."""
+        """Found a group; `options` are those of `GroupOptions`. Raises GroupExists if a group of this name is in reach. `type` is what its
+        messages are, bytes if it is left out; `state` gives the application's state to those who join with `history="state"`, and is called
+        in the thread that reads here, between two messages. `on="store"`: the group is on the node's store."""
         asked = None if state is None else never
         group = self._background.run(self._node.create(name, type=type, state=asked, description=description, on=on, **options))
         return self._wrap(group, state)
@@ -135,10 +137,13 @@ class Node:
         on: str = "network",
         **options: Any,
     ) -> Group:
-        """Joins a group by its name or id and returns when this node is in it. `history` says what is wanted of the past: `all`, `none`,
+        """Join a group by its name or id and return when this node is in it. A group that is not there yet is waited for, up to
+        `Settings.join_s` or `timeout` seconds. `history` says what is wanted of the past: `all`, `none`,
         `("last", count)`, `("since", time)`, or `state` (then `group.state` is the application's state from a member that gives one). With
-        `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of members, for a
-        group that this node has not heard of. `on="store"`: it is a group on the node's store. Raises JoinFailed."""
+        `create` the group is founded with `options` if nobody has: all who do so meet in one. With `partitions="majority"` it is founded
+        only together with all founders: `expect` is their number, or a list of their names. `at` names addresses of nodes that know the
+        group; without it the node's seeds are asked. `on="store"`: it is a group on the node's store. Raises JoinFailed, or TimedOut after
+        `timeout`; both say what was waited for."""
         asked = None if state is None else never
         joining = self._node.join(group, type=type, history=history, create=create, at=at, state=asked, timeout=timeout, on=on, **options)
         return self._wrap(self._background.run(joining), state)
