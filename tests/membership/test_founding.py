@@ -12,9 +12,13 @@ from msgspec import structs
 
 from antiphon.debugger.rule import Rule
 from antiphon.errors import InvalidOption, JoinFailed, WorldError
+from antiphon.model import codec
+from antiphon.model.control import Install, Propose, Side, State
 from antiphon.model.events import Departed, JoinWaiting, NoMajority
+from antiphon.model.ids import Address
 from antiphon.model.options import GroupOptions
-from antiphon.protocol.membership.change import Phase
+from antiphon.model.view import TAG_BITS
+from antiphon.protocol.membership.change import Change, Phase
 
 OPTIONS = GroupOptions(order="total", delivery="safe", partitions="majority")
 
@@ -299,6 +303,34 @@ def test_a_candidate_that_restarts_is_a_new_one(company: Any) -> None:
     assert world.id_of("b") in world.view_of("a").members
     assert world.settle(10.0)
     assert world.check() == []
+
+
+def test_a_member_takes_no_part_in_another_first_view(company: Any) -> None:
+    """A candidate that has not heard of the group would make its members promise a second beginning, and freeze them."""
+    world = founded(company)
+    member = world.member("b")
+    seats = tuple((world.id_of(name), Address(name)) for name in "abcd")
+    ballot = member.agreement.view_id + (5 << TAG_BITS)
+    world._process("b").arrive(Address("a"), codec.encode(Propose(member.group, world.id_of("a"), ballot, 0, seats)))
+    world.run(0.1)
+    assert not member.agreement.changing
+    world.burst("abcd", 1)
+    assert world.settle(5.0)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_first_view_that_was_stored_is_not_finished_by_others(company: Any, first: bool) -> None:
+    """A view that only its proposer may carry out would be installed by a change of another group of members."""
+    world = founded(company, "ab")
+    member = world.member("a")
+    seats = tuple((world.id_of(name), Address(name)) for name in "ab")
+    ballot = member.agreement.view_id + (1 << TAG_BITS)
+    sides = (Side(0 if first else member.agreement.view_id, tuple(who for who, _ in seats)),)
+    wire = codec.encode(Install(member.group, seats[1][0], ballot, seats, [0, 0], sides, member.port.options))
+    change = Change(member, ballot + (1 << TAG_BITS), seats, ())
+    view = 0 if first else member.agreement.view_id
+    change._states = {who: State(member.group, who, change.ballot, view, [], 0, 0, prepared=wire) for who, _ in seats}
+    assert change._unfinished(majority=True) == (b"" if first else wire)
 
 
 @pytest.mark.parametrize("seed", range(40))
