@@ -3,7 +3,7 @@
     python examples/trip_in_virtual_time.py
 
 The programs are written as they would be for a real network, with `antiphon.Node` in the place of `world.node`. Twenty of a hundred frames
-are lost. Ten virtual seconds pass, which takes a moment, and the same ten every time: the seed decides every loss and every delay.
+are lost. Twenty virtual seconds pass, which takes a moment, and the same twenty every time: the seed decides every loss and every delay.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def ana() -> None:
         reading = asyncio.create_task(read("ana", trip))
         await asyncio.sleep(2.0)
         await trip.send(b"Did you visit Delhi?")
-        await asyncio.sleep(10.0)
+        await asyncio.sleep(13.0)
         assert await world.settle("trip")
         assert world.check("trip") == [], "every promise was kept"
         reading.cancel()
@@ -48,8 +48,8 @@ async def cleo() -> None:
         reading = asyncio.create_task(read("cleo", trip))
         await asyncio.sleep(6.0 - world.now)
         await trip.send(b"Is anybody there?")  # the network is split: only she is
-        await asyncio.sleep(5.0)
-        replies = await trip.ask(b"window or aisle?", timeout=0.5)  # ben is in the view still, and silent
+        await asyncio.sleep(8.0)
+        replies = await trip.ask(b"window or aisle?", timeout=1.0)  # ben is in the view still, and silent
         for member, reply in replies.items():
             print(f"{world.now:5.2f} s  cleo has the reply of {name_of(member)}: {reply.decode()}")
         reading.cancel()
@@ -63,7 +63,7 @@ async def weather() -> None:
     await asyncio.sleep(5.0)
     print(f"{world.now:5.2f} s  -- the network heals")
     world.heal()
-    await asyncio.sleep(2.0)
+    await asyncio.sleep(5.0)
     print(f"{world.now:5.2f} s  -- ben's machine dies")
     world.crash("ben")
 

@@ -12,6 +12,7 @@ from antiphon.model.ids import MemberId, MessageId
 EXAMPLES = [
     errors.InvalidOption("order", "alphabetical", "choose one of fifo, total"),
     errors.InvalidName("", "it is empty"),
+    errors.GroupExists("trip", "there is a group of this name: join it"),
     errors.TooLarge(11, 10),
     errors.UnknownParent(MessageId(MemberId("ana#1"), 3)),
     errors.BadFile("story.txt", 7, "there is no member x"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from antiphon.errors import (
         AntiphonError,
         AskRefused,
+        GroupExists,
         JoinFailed,
         NoQuorum,
         NotAMember,
@@ -63,6 +64,7 @@ __all__ = [
     "Certificates",
     "Gap",
     "Group",
+    "GroupExists",
     "GroupInfo",
     "GroupOptions",
     "JoinFailed",
@@ -115,6 +117,7 @@ _NAMES_BY_MODULE = {
     "antiphon.errors": (
         "AntiphonError",
         "AskRefused",
+        "GroupExists",
         "JoinFailed",
         "NoQuorum",
         "NotAMember",

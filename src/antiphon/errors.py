@@ -4,6 +4,7 @@
     ├── UsageError           the caller's fault: change the call
     │   ├── InvalidOption    an option, or a combination of options, that cannot work; says which and why
     │   ├── InvalidName      a name that cannot be a member's or a group's
+    │   ├── GroupExists      create was given the name of a group that is there already: join it
     │   ├── TooLarge         a payload above the group's message limit
     │   ├── UnknownParent    an answer to a message that this member has not delivered
     │   ├── UnknownTopic     a topic, or a subscriber of one, that is not in the store
@@ -57,6 +58,12 @@ class InvalidOption(UsageError):
 class InvalidName(UsageError):
     def __init__(self, name: object, why: str) -> None:
         super().__init__(f"{name!r} cannot be a name: {why}")
+        self.name, self.why = name, why
+
+
+class GroupExists(UsageError):
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"cannot create {name!r}: {why}")
         self.name, self.why = name, why
 
 

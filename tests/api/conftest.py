@@ -41,8 +41,7 @@ def gathered() -> Any:
             groups = [await nodes[0].create("trip", **options)]
             kind = {"type": options["type"]} if "type" in options else {}
             for node in nodes[1:]:
-                info = await anext(node.discovered())
-                groups.append(await node.join(info.id, **kind))
+                groups.append(await node.join("trip", **kind))
             for group in groups:
                 await members(group, len(names))
             yield groups

@@ -10,7 +10,7 @@ from antiphon.debugger.rule import Rule
 from antiphon.errors import UsageError
 from antiphon.model import codec
 from antiphon.model.control import GroupInfo, Groups, Wants
-from antiphon.model.events import Departed, Located, NameServerAnswer
+from antiphon.model.events import Departed, JoinWaiting, Located, NameServerAnswer, NameTaken
 from antiphon.model.ids import Address, GroupId, MemberId, name_of
 from antiphon.model.options import GroupOptions
 
@@ -145,12 +145,35 @@ def test_a_lost_answer_does_not_end_the_search(company: Any) -> None:
     assert world.wait_for(lambda: world.seen("b") == "ab", 5.0)
 
 
-def test_a_name_that_nobody_answers_for_is_given_up_soon(company: Any) -> None:
-    """Who mistypes a name would wait half a minute to be told."""
+def test_a_name_that_nobody_answers_for_is_given_up_after_a_while(company: Any) -> None:
+    """A mistyped name would be looked for without end, or without a word about what is waited for."""
     world = company("ab")
     world.look_for("b", "nowhere")
-    assert world.wait_for(lambda: bool(world.told("b", Departed)), 1.0)
-    assert "no group of this name was heard" in world.told("b", Departed)[0].reason
+    world.run(2.0)
+    assert world.told("b", JoinWaiting) == [JoinWaiting("nowhere", "no group of this name was heard of")]
+    assert world.told("b", Departed) == []
+    assert world.wait_for(lambda: bool(world.told("b", Departed)), 10.0)
+    assert "no group of this name was heard of within 10 s" in world.told("b", Departed)[0].reason
+
+
+@pytest.mark.parametrize("after", [0.2, 2.0, 8.0])
+def test_a_join_that_comes_before_the_group_waits_for_it(company: Any, after: float) -> None:
+    """Of two programs that are started together the one that joins would fail if it is the faster one."""
+    world = company("ab")
+    world.look_for("b")
+    world.run(after)
+    world.create("a")
+    assert world.wait_for(lambda: world.seen("b") == "ab", 5.0)
+    assert len(world.told("b", JoinWaiting)) == (after > 1.0)
+
+
+def test_a_second_group_of_the_same_name_is_reported(company: Any) -> None:
+    """Two programs that create at the same moment would talk past each other, and nobody would be told."""
+    world = company("ab")
+    first, second = world.create("a"), world.create("b")
+    world.run(1.0)
+    assert world.told("a", NameTaken) == [NameTaken(second)]
+    assert world.told("b", NameTaken) == [NameTaken(first)]
 
 
 def test_two_groups_of_one_name_are_not_told_apart_by_chance(company: Any) -> None:

@@ -145,6 +145,13 @@ class Company:
             assert time.monotonic() < until, f"{what}: not within {timeout:g} s"
             time.sleep(0.1)
 
+    def restart(self, name: str) -> None:
+        """Kills a process and starts it again at its address, with the addresses of all others as seeds."""
+        process = self.processes[name]
+        process.kill()
+        others = [other.address for other in self.processes.values() if other is not process]
+        self.start(name, node={"bind": process.address, "seeds": others})
+
     def wait_for_view(self, *names: str) -> None:
         """Until just these are in one settled view."""
 

@@ -43,6 +43,10 @@ def test_the_example_says_what_safe_delivery_is() -> None:
 def test_everything_in_the_example_that_is_commented_out_exists(tmp_path: Path) -> None:
     """Somebody who takes away a # would be told that there is no such key, or would change something by it."""
     every = re.sub(r"^# (?=\w+ = )", "", EXAMPLE, flags=re.MULTILINE)
+    with pytest.raises(BadFile, match="only a group with partitions='majority' waits for its founders"):
+        read(written(tmp_path, every))
+    assert read(written(tmp_path, '[groups.trip]\npartitions = "majority"\nexpect = 3')).groups["trip"].founders == 3
+    every = re.sub(r"^expect.*$", "", every, flags=re.MULTILINE)
     with pytest.raises(BadFile, match="a key or a certificate"):
         read(written(tmp_path, every))
     configuration = read(written(tmp_path, re.sub(r"^key_file.*$", "", every, flags=re.MULTILINE)))
@@ -72,6 +76,9 @@ def test_everything_in_the_example_that_is_commented_out_exists(tmp_path: Path) 
         ('groups.trip.window = 0', 1, "groups.trip.window = 0"),
         ('[groups.a]\norder = "fifo"\n[groups.b]\norder = "causal"\nmulticast = "besteffort"', 4, "use reliable"),
         ('[groups.trip]\nhistory = "some"', 2, "last 100"),
+        ('[groups.trip]\npartitions = "majority"', 1, "write the number of nodes that found it, or a list of their names"),
+        ('[groups.trip]\npartitions = "majority"\nexpect = ["ana", "ana"]', 3, "the name of each founder once"),
+        ('[groups.trip]\npartitions = "majority"\nexpect = "ana"', 3, "groups.trip.expect: Expected `int | array`"),
         ('[groups.trip]\nhistory = "last 0"', 2, "last 100"),
         ('store = "sqlite:a.db"\n[groups.trip]\non = "moon"', 3, "groups.trip.on = 'moon': choose network, or store"),
         ('store = "sqlite:a.db"\n[groups.trip]\non = "store"\norder = "causal"', 4, "the order of the store"),

@@ -110,3 +110,40 @@ def _is_stuck(company: Any, *names: str) -> bool:
     before = [report["sent"] for report in company.reports(*names).values()]
     time.sleep(1.5)
     return [report["sent"] for report in company.reports(*names).values()] == before
+
+
+def test_a_member_killed_and_restarted_at_its_address_returns(company: Any) -> None:
+    """A replica that is killed and started again would be alone, or begin a second log beside the others."""
+    four = ("ana", "ben", "cem", "dee")
+    options: dict[str, Any] = {"order": "total", "partitions": "majority", "delivery": "safe"}
+    company.start(*four)
+    company.join(*four, expect=4, **options)
+    company.wait_for_view(*four)
+    for victim in ("dee", "ana", "dee"):
+        company.each("send", *four, count=50, wait=True)
+        company.wait_until_quiet(*four)
+        company.restart(victim)
+        company.join(victim, expect=4, **options)
+        company.wait_for_view(*four)
+    company.each("send", *four, count=50, wait=True)
+    company.wait_until_quiet(*four)
+    assert len({tuple(sorted(company.stream(name))) for name in four}) == 1
+    assert company.check(**options) == []
+
+
+def test_all_killed_and_restarted_found_the_group_again(company: Any) -> None:
+    """After a power failure every replica would wait for the others without end, or begin alone."""
+    three = ("ana", "ben", "cem")
+    options: dict[str, Any] = {"order": "total", "partitions": "majority", "delivery": "safe", "expect": [*three]}
+    company.start(*three)
+    company.join(*three, **options)
+    company.wait_for_view(*three)
+    for name in three:
+        company.processes[name].kill()
+    for name in three:
+        company.restart(name)
+    company.join(*three, **options)
+    company.wait_for_view(*three)
+    company.each("send", *three, count=20, wait=True)
+    company.wait_until_quiet(*three)
+    assert [len(company.stream(name)) for name in three] == [60, 60, 60]

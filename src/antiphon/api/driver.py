@@ -31,6 +31,11 @@ class Driver(Protocol):
         ...
 
     @property
+    def seeds(self) -> Sequence[str] | None:
+        """Addresses of nodes that were named beforehand, to find others through: they are asked for groups to join."""
+        ...
+
+    @property
     def frame_bytes(self) -> int:
         """How large a frame should be at most on this network."""
         ...

@@ -29,7 +29,17 @@ from antiphon.api.store_group import StoreGroup
 from antiphon.api.streams import Feed, Stream
 from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, SendRefused, TimedOut, UsageError, WouldBlock
 from antiphon.model.control import GroupInfo, Wants
-from antiphon.model.events import Departed, Discovered, Event, GuestRefused, Located, NameServerAnswer, Vanished
+from antiphon.model.events import (
+    Departed,
+    Discovered,
+    Event,
+    GuestRefused,
+    JoinWaiting,
+    Located,
+    NameServerAnswer,
+    NameTaken,
+    Vanished,
+)
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.payload import PayloadCodec, codec_for
@@ -83,6 +93,8 @@ class Node:
         self._vanished: Feed[GroupInfo] = Feed()
         self._questions = NameServerQuestions()
         self._refused_by_group: dict[GroupId, GuestRefused] = {}
+        self._namesakes: dict[GroupId, GroupId] = {}
+        """Groups that this node is in, and another one that was heard of with the same name."""
         self._turn_asked = self._turn_due = False
         """Whether the turn will end soon, and whether anything is left to be done then."""
         self.crowded = False
@@ -179,16 +191,22 @@ class Node:
     async def create(
         self, name: str, *, type: Any = None, state: State | None = None, description: str = "", on: str = "network", **options: Any
     ) -> Group:
-        """Founds a group; `options` are those of `GroupOptions`. `type` is what its messages are, bytes if it is left out; `state` gives
-        the application's state to those who join with `history="state"`, as of the last message that was handed out here: it is called
-        when a reader asks for the next message, or while none is handling one. `on="store"`: the group is on the node's store, and needs
-        no network between its members; its options are `silence_s`, after which a member that does not beat is put out, and
-        `retention_s`, how long its messages are kept."""
+        """Found a group; `options` are those of `GroupOptions`. Raises GroupExists if a group of this name is in reach: a node that has
+        just started waits a moment to hear of it. `type` is what its messages are, bytes if it is left out; `state` gives the
+        application's state to those who join with `history="state"`, as of the last message that was handed out here: it is called when a
+        reader asks for the next message, or while none is handling one. `on="store"`: the group is on the node's store, and needs no network
+        between its members; its options are `silence_s`, after which a member that sends no heartbeat is removed, and `retention_s`, how
+        long its messages are kept."""
         core, codec = self._awake(), codec_for(type)
         if _on_store(on):
             with self._entering(name):
                 return await store_entry.enter(self, name, codec, state, how="create", wants=Wants(), options=options, timeout=None)
-        group = core.create(self.now(), name, _options(options), description)
+        checked = _options(options)
+        if (wait_s := core.listened_at - self.now()) > 0.0:
+            await asyncio.sleep(wait_s)
+            self._awake()  # raises if the node was closed meanwhile
+        core.check_new(name)
+        group = core.create(self.now(), name, checked, description)
         return await self._enter(group, codec, state, None)
 
     async def join(
@@ -204,11 +222,14 @@ class Node:
         on: str = "network",
         **options: Any,
     ) -> Group:
-        """Joins a group by its name or id and returns when this node is in it. `history` says what is wanted of the past: `all`, `none`,
-        `("last", count)`, `("since", time)`, or `state`: then `group.state` is the application's state from a member that gives one, and
-        the messages after it are read. It is None if this node founded the group; if no member gives a state the join fails with the
-        reasons. With `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of
-        members, for a group that this node has not heard of. `on="store"`: it is a group on the node's store. Raises JoinFailed."""
+        """Join a group by its name or id and return when this node is in it. A group that is not there yet is waited for, up to
+        `Settings.join_s` or `timeout` seconds. `history` says what is wanted of the past: `all`, `none`, `("last", count)`,
+        `("since", time)`, or `state`: then `group.state` is the application's state from a member that gives one, and the messages after it
+        are read. It is None if this node founded the group; if no member gives a state the join fails with the reasons. With `create` the
+        group is founded with `options` if nobody has: all who do so meet in one. With `partitions="majority"` it is founded only together
+        with all founders: `expect` is their number, or a list of their names. `at` names addresses of nodes that know the group; without it
+        the node's seeds are asked. `on="store"`: it is a group on the node's store. Raises JoinFailed, or TimedOut after `timeout`; both
+        say what was waited for."""
         core, codec = self._awake(), codec_for(type)
         for option, value in options.items():
             if not create:
@@ -221,10 +242,20 @@ class Node:
                 )
         if isinstance(at, str):
             raise InvalidOption("at", at, "give a list of addresses, even for one")
-        contacts = tuple(Address(address) for address in at)
+        contacts = tuple(Address(address) for address in at or self._driver.seeds or ())
         asks = Wants(kind="none") if self._is_archived(group) and wants.kind != "state" else wants
-        entered = core.join(self.now(), group, wants=asks, contacts=contacts, create=_options(options) if create else None)
-        return await self._enter(entered, codec, state, timeout, wants)
+        founding = _options(self._with_remembered(name_of(group), options)) if create else None
+        entered = core.join(self.now(), group, wants=asks, contacts=contacts, create=founding)
+        joined = await self._enter(entered, codec, state, timeout, wants)
+        self._remember(joined)
+        return joined
+
+    def _with_remembered(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of a group that may be founded, completed from what an earlier start of this node remembered."""
+        return options
+
+    def _remember(self, group: Group) -> None:
+        """Remember a group that was joined, for the next start of this node."""
 
     async def _enter(
         self, asked: GroupId, codec: PayloadCodec | None, state: State | None, timeout: float | None, wants: Wants | None = None
@@ -242,9 +273,11 @@ class Node:
                 if wants is not None and wants.kind == "state":
                     await wait_for_state(group, CLOSE_S)
         except BaseException as error:
+            reason = self.core.why_waiting(entry.id or asked)
+            waited_for = f": {reason}" if reason else ""
             self._give_up(asked, entry)
             if isinstance(error, TimeoutError) and not isinstance(error, TimedOut):
-                raise TimedOut(f"nobody let this node into {name_of(asked)} within {timeout:g} s") from None
+                raise TimedOut(f"nobody let this node into {name_of(asked)} within {timeout:g} s{waited_for}") from None
             raise
         finally:
             self._entry_by_asked.pop(asked, None)
@@ -271,6 +304,8 @@ class Node:
     def _give_up(self, asked: GroupId, entry: Entry) -> None:
         if entry.id is not None:
             self.leave(entry.id)
+            if not self._closed:
+                self._end_turn(self.now())  # a member without a view is out now, and the caller may join again
         elif not entry.group.done():
             with suppress(UsageError):  # it was found a moment ago: Located will say so, and then it is left
                 self.core.leave(self.now(), asked)
@@ -378,6 +413,7 @@ class Node:
             "bytes_received": self._bytes_in,
             "frames_sent": self._frames_out,
             "bytes_sent": self._bytes_out,
+            "namesakes": dict(self._namesakes),
             "transport": self._driver.stats(),
             "groups": groups,
         }
@@ -567,10 +603,15 @@ class Node:
                 self._begin(id, entry)
             else:
                 self.leave(id)  # who asked has given up
+        elif type(event) is JoinWaiting:
+            pass  # for the logs
+        elif type(event) is NameTaken:
+            self._namesakes[id] = event.other
         elif group is not None:
             group.take(event)
             if group.departed:
                 del self._groups[id]
+                self._namesakes.pop(id, None)
         elif type(event) is Departed and id in self._entry_by_asked:
             self._entry_by_asked[id].fail(JoinFailed(id, event.reason))
         elif type(event) is GuestRefused:

@@ -47,6 +47,7 @@ def run(
     store: Annotated[str, typer.Option(metavar="URL", help="Where its topics and groups on a store are, as sqlite:field.db.")] = "",
     outbox: Annotated[str, typer.Option(metavar="FILE", help="Keep here what is sent while the store does not answer.")] = "",
     trace: Annotated[str, typer.Option(metavar="DIR", help="Record what happens, in files in this directory.")] = "",
+    directory: Annotated[str, typer.Option(metavar="DIR", help="Remember here, across restarts, who founded which group.")] = "",
     metrics: Annotated[str, typer.Option(metavar="PORT", help="Where Prometheus reads metrics: a port, or HOST:PORT.")] = "",
     key_file: Annotated[str, typer.Option(metavar="FILE", help="The key that all nodes share; see `antiphon doctor key`.")] = "",
     certificate: Annotated[str, typer.Option(metavar="FILE", help="The node's own certificate, as PEM.")] = "",
@@ -72,7 +73,8 @@ def run(
 
     given = NodeConfiguration() if config is None else read(config)
     changes: dict[str, Any] = {"name": name, "transport": transport, "bind": bind, "interface": interface, "metrics": metrics}
-    changes = {field: value for field, value in {**changes, "store": store, "outbox": outbox, "trace": trace}.items() if value}
+    changes |= {"store": store, "outbox": outbox, "trace": trace, "directory": directory}
+    changes = {field: value for field, value in changes.items() if value}
     if seed:
         changes["seeds"] = tuple(seed)
     if group:

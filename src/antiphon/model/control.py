@@ -39,6 +39,7 @@ needs an answer asks again. Ranges of message numbers are written flat, `[low, h
 | Received     | 34  | up to which number one member's private messages have come                                |
 | Guest        | 35  | messages to an open group from outside                                                    |
 | Taken        | 36  | up to which number they have been taken                                                   |
+| Candidate    | 44  | a node is ready to found a group together with the other founders                         |
 | SyncAgain    | 38  | parts of an answer that did not arrive                                                    |
 """
 
@@ -129,6 +130,15 @@ class Ended(Struct, array_like=True, tag=9, frozen=True):
 
 
 class Join(Struct, array_like=True, tag=10, frozen=True):
+    group: GroupId
+    member: MemberId
+    address: Address
+    options: GroupOptions
+
+
+class Candidate(Struct, array_like=True, tag=44, frozen=True):
+    """The sender is in no view of the group and is one of the founders that `options.expect` describes."""
+
     group: GroupId
     member: MemberId
     address: Address
@@ -229,7 +239,8 @@ class Side(Struct, array_like=True, frozen=True):
 
 class Install(Struct, array_like=True, tag=17, frozen=True):
     """`starts` says, per member of the view, after which of its numbers the view begins. `absent` are former members that may be on
-    another side. `makers` are those whose coming or going is the change."""
+    another side. `makers` are those whose coming or going is the change. `origin` tells apart the lines of views of a group that was
+    founded more than once; the later founding has the larger one."""
 
     group: GroupId
     member: MemberId
@@ -242,6 +253,7 @@ class Install(Struct, array_like=True, tag=17, frozen=True):
     absent: Seats = ()
     left: Annotated[tuple[MemberId, ...], Meta(max_length=MEMBER_LIMIT)] = ()
     description: str = ""
+    origin: Number = 0
 
 
 class Acknowledge(Struct, array_like=True, tag=18, frozen=True):
@@ -274,7 +286,8 @@ class Refuse(Struct, array_like=True, tag=20, frozen=True):
 
 class Beacon(Struct, array_like=True, tag=21, frozen=True):
     """`seats` are the members of the side that its coordinator can reach; `looking` asks for a beacon in return. One that goes to everyone
-    is not `whole`: it has the coordinator's seat alone, and who is of another side answers with its own."""
+    is not `whole`: it has the coordinator's seat alone, and who is of another side answers with its own. `origin` is that of its view's
+    Install."""
 
     group: GroupId
     member: MemberId
@@ -283,6 +296,7 @@ class Beacon(Struct, array_like=True, tag=21, frozen=True):
     options: GroupOptions
     looking: bool = True
     whole: bool = True
+    origin: Number = 0
 
 
 class Gone(Struct, array_like=True, tag=22, frozen=True):
@@ -507,7 +521,7 @@ class Taken(Struct, array_like=True, tag=36, frozen=True):
 Control: TypeAlias = (
     Advertise | Groups | AskGroups | Ended | Join | Leave | Suspect | Propose | State | Target | Flushed | Prepare | Prepared
     | Install | Acknowledge | Stable | Refuse | Beacon | Gone | Beat | Ping | Pong | Enquire | Vouch | Detour | Relay | SyncRequest
-    | SyncAnswer | SyncAgain | AskState | StatePiece | Private | Received | Guest | Taken
+    | SyncAnswer | SyncAgain | AskState | StatePiece | Private | Received | Guest | Taken | Candidate
 )  # fmt: skip
 
 CONTROL_KINDS: dict[int, str] = {
@@ -515,6 +529,6 @@ CONTROL_KINDS: dict[int, str] = {
     15: "target", 16: "flushed", 17: "install", 18: "acknowledge", 19: "stable", 20: "refuse", 21: "beacon", 22: "gone", 23: "beat",
     24: "ping", 25: "pong", 26: "enquire", 27: "vouch", 28: "relay", 29: "sync-request", 30: "sync-answer", 31: "ask-state",
     32: "state-piece", 33: "private", 34: "received", 35: "guest", 36: "taken", 37: "detour", 38: "sync-again",
-    39: "prepare", 40: "prepared",
+    39: "prepare", 40: "prepared", 44: "candidate",
 }  # fmt: skip
 """The word for each tag, as metrics, rules and scenarios spell it."""

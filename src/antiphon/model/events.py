@@ -142,6 +142,19 @@ class Located(Struct, frozen=True):
     asked: str
 
 
+class JoinWaiting(Struct, frozen=True):
+    """A join that was asked for as `asked` has not succeeded yet. `reason` says what it waits for."""
+
+    asked: str
+    reason: str
+
+
+class NameTaken(Struct, frozen=True):
+    """Another group, `other`, has the name of a group that this node is in."""
+
+    other: GroupId
+
+
 class Vanished(Struct, frozen=True):
     """A group that this node had heard of has ended; `info` is what was known of it."""
 
@@ -169,7 +182,7 @@ class GuestRefused(Struct, frozen=True):
 Event: TypeAlias = (
     Delivery | Orphaned | Recovered | Installed | Writable | Stabilised | MissedMessages | Synchronised | NoMajority | Departed
     | PrivateMessage | Undelivered | StateWanted | StateArrived | StateUnavailable | Discovered
-    | Located | Vanished | NameServerAnswer | GuestRefused
+    | Located | JoinWaiting | NameTaken | Vanished | NameServerAnswer | GuestRefused
 )  # fmt: skip
 
 

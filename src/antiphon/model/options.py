@@ -6,10 +6,13 @@ of everything that is kept. Every bound is in messages or bytes, every interval 
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.errors import InvalidOption
 from antiphon.model.frames import BATCH_LIMIT, FRAME_LIMIT, MESSAGE_LIMIT, PARTS_LIMIT
+
+FOUNDERS_LIMIT = 256
+"""The most founders that a group can wait for."""
 
 
 class GroupOptions(Struct, frozen=True, kw_only=True):
@@ -17,7 +20,9 @@ class GroupOptions(Struct, frozen=True, kw_only=True):
     holds it (`safe`). `window` bounds what a sender may have on its way that some member does not hold yet. `partitions` says
     which side of a split goes on (`continue`: every side; `majority`: only one). `open` lets outsiders send. `slow` says what becomes
     of a member that holds the others up: they wait (`block`), or it is put out of the view after `slow_s` (`evict`). With
-    `history_in="store"` members archive what they deliver in the store that all of them have, and newcomers read it there."""
+    `history_in="store"` members archive what they deliver in the store that all of them have, and newcomers read it there. `expect` is
+    the number of founders of a group with `partitions="majority"`, or a list of their names: `join(create=True)` founds the group only
+    when all of them take part."""
 
     order: str = "fifo"
     multicast: str = "reliable"
@@ -29,8 +34,20 @@ class GroupOptions(Struct, frozen=True, kw_only=True):
     slow: str = "block"
     slow_s: float = 10.0
     history_in: str = ""
+    expect: int | tuple[str, ...] = 0
+
+    @property
+    def founders(self) -> int:
+        """How many nodes found the group together; 0 if one node founds it."""
+        return self.expect if isinstance(self.expect, int) else len(self.expect)
+
+    def may_found(self, node: str) -> bool:
+        """Whether the node of this name is one of the founders."""
+        return isinstance(self.expect, int) or node in self.expect
 
     def __post_init__(self) -> None:
+        if self.expect != 0:
+            self._check_expect()
         if self.delivery not in ("agreed", "safe"):
             raise InvalidOption("delivery", self.delivery, "choose 'agreed' or 'safe'")
         if self.partitions not in ("continue", "majority"):
@@ -45,6 +62,19 @@ class GroupOptions(Struct, frozen=True, kw_only=True):
             raise InvalidOption("fanout", self.fanout, "a tree needs at least one child per member")
         if self.window < 1:
             raise InvalidOption("window", self.window, "a sender needs room for at least one message")
+
+    def _check_expect(self) -> None:
+        expect: object = self.expect
+        if isinstance(expect, str) or not isinstance(expect, int | list | tuple) or isinstance(expect, bool):
+            raise InvalidOption("expect", expect, 'give the number of founders, or a list of their names, as in ["a", "b", "c"]')
+        if not isinstance(expect, int):
+            if not all(isinstance(name, str) and name for name in expect) or len(set(expect)) != len(expect):
+                raise InvalidOption("expect", expect, "give the name of each founder once")
+            structs.force_setattr(self, "expect", tuple(sorted(expect)))
+        if not 1 <= self.founders <= FOUNDERS_LIMIT:
+            raise InvalidOption("expect", expect, f"give 1 to {FOUNDERS_LIMIT} founders")
+        if self.partitions != "majority":
+            raise InvalidOption("expect", expect, "only a group with partitions='majority' waits for its founders: leave it out")
 
 
 class Settings(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """How a node comes into groups: it creates one, joins one that it knows, or looks for one that it does not know yet.
 
-A group that may be founded by whoever joins it first has an id made of its name alone, so that all who found it meet. What is looked for
+A group that may be founded by whoever joins it first has an id made of its name alone, so that all who found it meet. Under the
+`majority` policy its founders found it together (`antiphon.protocol.membership.founding`). What is looked for
 (`antiphon.protocol.search`) ends in `Located` and the membership, or in `Departed` with the reason, told under what was asked for.
 
 Keeps the searches that are under way; with the memberships they are at most `GROUPS_LIMIT`.
@@ -12,14 +13,15 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from antiphon.errors import InvalidOption, JoinFailed, UsageError
+from antiphon.errors import GroupExists, InvalidOption, JoinFailed, UsageError
 from antiphon.model.control import GroupInfo, Wants
-from antiphon.model.events import Departed, Event, Located, NameServerAnswer
+from antiphon.model.events import Departed, Event, JoinWaiting, Located, NameServerAnswer
 from antiphon.model.frames import Batch
 from antiphon.model.ids import Address, GroupId, name_of, new_group_id, new_member_id
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.recording import Recorder
 from antiphon.protocol.discovery.directory import Directory
+from antiphon.protocol.membership.founding import contradiction
 from antiphon.protocol.membership.membership import Membership
 from antiphon.protocol.membership.port import Port
 from antiphon.protocol.registry import stages
@@ -29,7 +31,7 @@ from antiphon.protocol.timers import Timers
 
 OnAcceptIn: TypeAlias = Callable[[GroupId, Batch, int, int], None]
 GROUPS_LIMIT = 1_024
-_DISCOVERY_ROUNDS = 4
+DISCOVERY_ROUNDS = 4
 """How many times `answer_s` a node waits for groups of a name before it founds one."""
 
 
@@ -63,7 +65,23 @@ class Entrance:
         """How many groups are looked for."""
         return len(self._searches)
 
+    def check_new(self, name: str) -> None:
+        """Raise GroupExists if this node is in a group of this name, or has heard of one."""
+        infos = self._directory.find(name)
+        if not infos and not any(name_of(group) == name for group in self._memberships):
+            return
+        if any(name_of(group) == name for group in self._memberships):
+            raise GroupExists(name, "this node is in a group of this name: use that one, or leave it first")
+        raise GroupExists(
+            name,
+            f"there is a group of this name, {', '.join(info.id for info in infos)}: join it with join({name!r}), or call "
+            f"join({name!r}, create=True), which founds a group only if there is none",
+        )
+
     def create(self, name: str, options: GroupOptions, description: str) -> GroupId:
+        if options.expect:
+            why = "create founds a group with this node alone: leave it out, or found the group with join(…, create=True, expect=…)"
+            raise InvalidOption("expect", options.expect, why)
         group = new_group_id(name, self._rng)
         self._found(self._enter(group, options, description))
         return group
@@ -78,8 +96,10 @@ class Entrance:
     ) -> GroupId:
         """Asks to be let in; returns the group's id, or what was asked for if that has to be looked for."""
         _check_name(group)
+        if create is not None and create.partitions == "majority" and not create.expect:
+            raise InvalidOption("expect", create.expect, _EXPECT)
         infos = self._directory.find(group)
-        if not infos and options is None and (contacts or create is None):
+        if not infos and options is None and (contacts or create is None or not create.may_found(self._name)):
             self._look_for(str(group), wants, contacts, create)
             return GroupId(group)
         wanted = infos[0].id if infos else GroupId(group)
@@ -88,6 +108,8 @@ class Entrance:
         elif len({info.id for info in infos}) > 1:
             raise JoinFailed(group, _ambiguity(infos))
         info = next((info for info in infos if info.id == wanted), None)
+        if info is not None and (conflict := _conflict(create, info)):
+            raise JoinFailed(group, conflict)
         if info is not None:
             contacts = (*contacts, *self._addresses([info]))
             options = info.options
@@ -95,7 +117,9 @@ class Entrance:
         assert options is not None, "a group that is neither known nor to be created is looked for"
         description = info.description if info is not None else name_of(group)
         member = self._enter(wanted, options, description, wants, public=create is not None)
-        if contacts:
+        if contacts and options.expect and create is not None and options.may_found(self._name):
+            self._found_with_others(member, contacts)  # what was heard of the group may be out of date
+        elif contacts:
             member.join(self._clock(), contacts)
         else:
             self._look_then_found(member)
@@ -108,6 +132,13 @@ class Entrance:
             search.stop()
             self._tell(GroupId(asked), Departed("left"))
         return search is not None
+
+    def reason(self, asked: str) -> str:
+        """Say why a join has not succeeded yet; empty if it is not known."""
+        if asked in self._searches:
+            return self._searches[asked].reason()
+        member = self._memberships.get(GroupId(asked))
+        return "" if member is None or member.view is not None else member.joining.reason()
 
     def review(self) -> None:
         """Something was heard of groups."""
@@ -136,7 +167,7 @@ class Entrance:
             self._routes,
             description=description,
             wants=wants or Wants(),
-            find_contacts=lambda: self._find_contacts(group),
+            find_contacts=lambda advertise: self._find_contacts(group, advertise),
             public=public,
             on_accept=None if watch is None else lambda batch, low, high: watch(group, batch, low, high),
             transcript=None if recorder is None else recorder.transcript(group, me, options, wants),
@@ -153,10 +184,18 @@ class Entrance:
         member.found(self._clock())
         self._directory.announce(self._clock(), member.group)
 
-    def _find_contacts(self, group: GroupId) -> list[Address]:
-        """Who is known to be in the group now; the answers to this advertisement are known the next time."""
-        self._directory.advertise(self._clock())
-        return self._addresses(self._directory.find(group))
+    def _found_with_others(self, member: Membership, contacts: Sequence[Address]) -> None:
+        member.found_with_others(self._clock(), contacts, lambda: self._directory.announce(self._clock(), member.group))
+
+    def _find_contacts(self, group: GroupId, advertise: bool) -> list[Address]:
+        """Who is known to be in the group now; with `advertise`, ask again: the answers are known the next time."""
+        if advertise:
+            self._directory.advertise(self._clock())
+        infos, member = self._directory.find(group), self._memberships.get(group)
+        if infos and member is not None and member.view is None and (conflict := _conflict(member.port.options, infos[0])):
+            member.departure.depart(conflict)
+            return []
+        return self._addresses(infos)
 
     def _addresses(self, infos: Sequence[GroupInfo]) -> list[Address]:
         """Where others are who are said to be in a group. This node was, if it is among them: hints are older than its leaving."""
@@ -171,14 +210,16 @@ class Entrance:
                 return
             self._touch(member)
             contacts = self._addresses(self._directory.find(member.group))
-            if contacts:
+            if member.public and member.port.options.expect:
+                self._found_with_others(member, contacts)
+            elif contacts:
                 member.join(self._clock(), contacts)
             elif member.public:
                 self._found(member)
             else:
                 member.departure.depart("nobody of the group was heard")
 
-        self._timers.at(self._clock() + _DISCOVERY_ROUNDS * self._settings.answer_s * self._rng.uniform(0.75, 1.25), decide)
+        self._timers.at(self._clock() + DISCOVERY_ROUNDS * self._settings.answer_s * self._rng.uniform(0.75, 1.25), decide)
 
     def _look_for(self, asked: str, wants: Wants, contacts: tuple[Address, ...], create: GroupOptions | None) -> None:
         if asked in self._searches:
@@ -194,36 +235,59 @@ class Entrance:
                 if len(infos) > 1:
                     raise JoinFailed(asked, _ambiguity(infos))
                 info = infos[0]
+                if conflict := _conflict(create, info):
+                    raise JoinFailed(asked, conflict)
                 member = self._enter(info.id, info.options, info.description, wants, create is not None and _is_public(info.id))
             except (JoinFailed, UsageError) as error:
                 # Several have this name; or this node is in it by now, or cannot do what its options say.
                 self._tell(GroupId(asked), Departed(str(error)))
                 return
             self._tell(info.id, Located(asked))
-            member.join(self._clock(), (*(address for _, address in info.members), *others))
+            known = (*(address for _, address in info.members), *others)
+            if member.public and info.options.expect and info.options.may_found(self._name):
+                self._found_with_others(member, known)
+            else:
+                member.join(self._clock(), known)
 
         def given_up(why: str) -> None:
             del self._searches[asked]
             public = _public_id(name_of(asked))
-            if create is None or public in self._memberships:
+            if create is None or public in self._memberships or not create.may_found(self._name):
                 self._tell(GroupId(asked), Departed(why))
                 return
             member = self._enter(public, create, name_of(asked), wants, public=True)
             self._tell(public, Located(asked))
             member.contacts = others  # they may be about to found it, too
-            self._found(member)
+            if create.expect:
+                self._found_with_others(member, others)
+            else:
+                self._found(member)
 
         self._searches[asked] = Search(
             asked,
             others,
-            may_found=create is not None,
+            may_found=create is not None and create.may_found(self._name),
             settings=self._settings,
             directory=self._directory,
             timers=self._timers,
             clock=self._clock,
             found=located,
             given_up=given_up,
+            waiting=lambda reason: self._tell(GroupId(asked), JoinWaiting(asked, reason)),
         )
+
+
+_EXPECT = (
+    "only one side of a group with partitions='majority' may go on, so no node founds it alone: write expect=N, the number of nodes that "
+    "found it together, or expect=['a', 'b', 'c'], their names"
+)
+
+
+def _conflict(create: GroupOptions | None, info: GroupInfo) -> str:
+    """Say in what the founders that a node was told differ from those that the group has; empty if they do not."""
+    if create is None or not create.expect or not info.options.expect or create.expect == info.options.expect:
+        return ""
+    return f"the group was founded with {contradiction(create, info.options)}"
 
 
 def _check_name(group: str) -> None:

@@ -28,14 +28,14 @@ from msgspec import Struct
 from antiphon.errors import BadFrame, UsageError
 from antiphon.model import codec
 from antiphon.model import control as c
-from antiphon.model.events import Event, NameServerAnswer
+from antiphon.model.events import Discovered, Event, NameServerAnswer, NameTaken
 from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of, new_member_id
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.recording import Recorder
 from antiphon.protocol.agenda import Agenda
 from antiphon.protocol.discovery.directory import Directory
-from antiphon.protocol.entrance import GROUPS_LIMIT, Entrance, OnAcceptIn
+from antiphon.protocol.entrance import DISCOVERY_ROUNDS, GROUPS_LIMIT, Entrance, OnAcceptIn
 from antiphon.protocol.membership.membership import Membership
 from antiphon.protocol.outsiders import Outsiders
 from antiphon.protocol.probes import Probes
@@ -130,6 +130,8 @@ class NodeCore:
             recorder.begin(self.id)
         self.deadline: float | None = None
         """When `tick` wants to be called next, or a little before: as of the last `drain`."""
+        self.listened_at = now
+        """When the answers to the node's first advertisement have come."""
         self._ended: dict[GroupId, None] = {}
         """Groups that ended here: others that were leaving them may not have heard."""
 
@@ -138,6 +140,7 @@ class NodeCore:
     def start(self, now: float) -> None:
         """Make the node known, and repeat it from now on with growing pauses: others may come into reach later."""
         self._now = now
+        self.listened_at = now + DISCOVERY_ROUNDS * self.settings.answer_s
         self.directory.start(now)
 
     def advertise(self, now: float) -> None:
@@ -157,9 +160,17 @@ class NodeCore:
         return self.directory.known()
 
     def create(self, now: float, name: str, options: GroupOptions | None = None, description: str = "") -> GroupId:
-        """Founds a group, alone. Others learn of it."""
+        """Found a group, alone, whether or not there is another of this name (`check_new` raises if there is). Others learn of it."""
         self._now = now
         return self._entrance.create(name, options or GroupOptions(), description or name)
+
+    def check_new(self, name: str) -> None:
+        """Raise GroupExists if this node is in a group of this name or has heard of one."""
+        self._entrance.check_new(name)
+
+    def why_waiting(self, asked: str) -> str:
+        """Say why a join, by what was asked for or the id it returned, has not succeeded yet; empty if it has, or is not known."""
+        return self._entrance.reason(asked)
 
     def join(
         self,
@@ -172,9 +183,10 @@ class NodeCore:
         options: GroupOptions | None = None,
     ) -> GroupId:
         """Asks to be let into a group, by its id or its name; `contacts` are nodes that know it or are in it. With `create`, founds the
-        group of that name if nobody answers for it: all who do so meet, because its id is made of the name alone. Departed says that it
-        failed. Returns the id of the group. If that is not known yet, and so no membership of `memberships`, it is what was asked for:
-        Located then says which group that is, or Departed that none was found."""
+        group of that name if nobody answers for it: all who do so meet, because its id is made of the name alone; under the `majority`
+        policy, together with the founders in `create.expect`. Departed says that it failed. Returns the id of the group. If that is not
+        known yet, and so no membership of `memberships`, it is what was asked for: Located then says which group that is, or Departed
+        that none was found."""
         self._now = now
         return self._entrance.join(group, wants or c.Wants(), contacts, create, options)
 
@@ -310,7 +322,10 @@ class NodeCore:
             return False
         group: GroupId = frame.group  # type: ignore[union-attr]
         member = self.memberships.get(group)
-        if member is not None and (kind in _DATA or kind not in _ABOUT_NODES):
+        if kind is c.Candidate and (member is None or member.view is not None):
+            if member is not None:
+                self.directory.introduce(now, source, member.info())  # there is nothing to found
+        elif member is not None and (kind in _DATA or kind not in _ABOUT_NODES):
             delivery = member.receive(now, source, frame, wire)
             if delivery is None:
                 self._touched[group] = member
@@ -365,6 +380,10 @@ class NodeCore:
             self._entrance.review()
 
     def _hear_directory(self, event: Event) -> None:
+        if type(event) is Discovered:
+            for group, member in self.memberships.items():
+                if name_of(group) == name_of(event.info.id) and group != event.info.id and member.view is not None:
+                    self._tell(group, NameTaken(event.info.id))
         if type(event) is not NameServerAnswer or not self._entrance.hear(event):
             self._tell(None, event)
 

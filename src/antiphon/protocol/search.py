@@ -2,8 +2,8 @@
 
 Advertises, and asks the given contacts as name servers, again and again. When the group is heard of, what else has its name gets
 `answer_s` to be heard too, because two groups of one name must not be told apart by chance; then `found` is called. `given_up` is called
-with the reason when nothing was heard: without contacts after a few rounds of answers, with contacts after `join_s`; or, where
-the group is then to be founded, as soon as every contact has answered or had the time to.
+with the reason when nothing was heard for `join_s`; or, where the group is then to be founded, as soon as every contact has answered or
+had the time to. A search that lasts longer than a second says what it waits for (`waiting`).
 
 Keeps one timer and one open question per contact.
 """
@@ -18,12 +18,11 @@ from antiphon.model.events import NameServerAnswer
 from antiphon.model.ids import Address
 from antiphon.model.options import Settings
 from antiphon.protocol.discovery.directory import Directory
+from antiphon.protocol.membership.founding import WAITING_S
 from antiphon.protocol.timers import Timer, Timers
 
 CONTACTS_LIMIT = 16
 """Contacts that are asked."""
-ROUNDS = 8
-"""How many times `answer_s` a search without contacts lasts."""
 _PAUSE_ROUNDS = 4
 """How many times `answer_s` there are between two advertisements, at first."""
 
@@ -41,21 +40,23 @@ class Search:
         clock: Callable[[], float],
         found: Callable[[list[GroupInfo]], None],
         given_up: Callable[[str], None],
+        waiting: Callable[[str], None],
     ) -> None:
         """`asked` is the group's name or id; `may_found` says that it is founded when nobody knows it. The owner runs `timers`."""
         self.asked, self._contacts, self._may_found = asked, contacts[:CONTACTS_LIMIT], may_found
         self._settings, self._directory, self._timers, self._clock = settings, directory, timers, clock
-        self._found, self._given_up = found, given_up
+        self._found, self._given_up, self._waiting = found, given_up, waiting
         self._open: dict[int, Address] = {}
         """Questions that are not answered, and whom they were asked."""
         self._heard: dict[Address, str] = {}
         """What came of asking each contact."""
         self._pause_s = _PAUSE_ROUNDS * settings.answer_s
-        self._limit_s = settings.join_s if self._contacts else ROUNDS * settings.answer_s
+        self._limit_s = settings.join_s
         self._until = clock() + self._limit_s
         self._over = False
         self._asking: Timer | None = None
         self._deciding: Timer | None = None
+        self._late: Timer = timers.at(clock() + WAITING_S, self._say)
         self._ask()
 
     def review(self) -> None:
@@ -76,7 +77,7 @@ class Search:
 
     def stop(self) -> None:
         self._over = True
-        for timer in (self._asking, self._deciding):
+        for timer in (self._asking, self._deciding, self._late):
             if timer is not None:
                 timer.cancel()
 
@@ -107,13 +108,18 @@ class Search:
         elif self._clock() >= self._until:
             self._give_up()
 
+    def reason(self) -> str:
+        """Say what was heard so far."""
+        if not self._contacts:
+            return "no group of this name was heard of"
+        told = "; ".join(f"{contact} {self._heard.get(contact, 'did not answer') or 'knows no such group'}" for contact in self._contacts)
+        return f"no group of this name was heard of: {told}"
+
+    def _say(self) -> None:
+        if not self._over:
+            self._waiting(self.reason())
+
     def _give_up(self) -> None:
         self.stop()
-        if not self._contacts:
-            self._given_up(
-                f"no group of this name was heard of within {self._limit_s:g} s: advertise and join when it is discovered, "
-                "or join with the address of a node that knows it"
-            )
-            return
-        told = "; ".join(f"{contact} {self._heard.get(contact, 'did not answer') or 'knows no such group'}" for contact in self._contacts)
-        self._given_up(f"no group of this name was heard of within {self._limit_s:g} s: {told}. Ask other nodes, or create it")
+        remedy = "Ask other nodes, or create it" if self._contacts else "Create it, or join with the address of a node that knows it"
+        self._given_up(f"{self.reason().replace('heard of', f'heard of within {self._limit_s:g} s', 1)}. {remedy}")

@@ -79,6 +79,9 @@ class Membership(GroupOptions, frozen=True, kw_only=True, forbid_unknown_fields=
         self.wanted()
         if self.on not in ("network", "store"):
             raise InvalidOption("on", self.on, "choose network, or store for a group on the node's store")
+        if self.on == "network" and self.partitions == "majority" and not self.expect:
+            why = "a group with partitions = \"majority\" needs it: write the number of nodes that found it, or a list of their names"
+            raise InvalidOption("expect", self.expect, why)
         if self.on == "store" and self.order not in (GroupOptions().order, "total"):
             raise InvalidOption("order", self.order, "a group on a store has the order of the store: leave it out, or write total")
         for name in ("silence_s", "retention_s"):
@@ -115,6 +118,7 @@ class NodeConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     store: str = ""
     outbox: str = ""
     trace: str = ""
+    directory: str = ""
     log: Log = Log()
     security: Security = Security()
     groups: dict[str, Membership] = {}
@@ -148,6 +152,7 @@ class NodeConfiguration(Struct, frozen=True, kw_only=True, forbid_unknown_fields
             store=self.store or None,
             outbox=self.outbox or None,
             trace=self.trace or None,
+            directory=self.directory or None,
             **more,
         )
 
@@ -164,6 +169,7 @@ transport = "udp"                     # udp: nodes of a local network find each 
 # metrics = "9464"                    # Prometheus reads http://127.0.0.1:9464/metrics; host:port opens it to others
 # store = "sqlite:field.db"           # durable topics, groups on a store, histories; nats://host:4222 for many machines
 # outbox = "outbox.db"                # keeps, on this machine, what the store does not take while it does not answer
+# directory = "state"                 # remembers, across restarts, who founded the groups with partitions = "majority"
 # trace = "traces"                    # records what happens, in files in this directory; all nodes of a trial may share it
 
 [log]
@@ -184,6 +190,7 @@ order = "semantic"                    # unordered, fifo, causal, total or semant
 multicast = "reliable"                # besteffort, reliable, flood or tree
 # delivery = "agreed"                 # safe: a message is delivered when a majority of the members hold it
 # partitions = "continue"             # majority: only a side with more than half of the members goes on
+# expect = 3                          # majority: how many nodes found the group together, or their names: ["ana", "ben", "cem"]
 # open = false                        # true: nodes outside may send to it
 # slow = "block"                      # evict: who holds the others up for slow_s is put out
 # slow_s = 10.0

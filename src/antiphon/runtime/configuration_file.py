@@ -69,6 +69,7 @@ class _Reader:
             "store": self._store_beside(configuration.store),
             "outbox": self._beside(configuration.outbox),
             "trace": self._beside(configuration.trace),
+            "directory": self._beside(configuration.directory),
             "security": msgspec.structs.replace(
                 security,
                 **{field: self._beside(getattr(security, field)) for field in ("key_file", "certificate", "private_key", "authority")},

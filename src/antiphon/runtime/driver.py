@@ -47,6 +47,10 @@ class AsyncioDriver:
         return self.transport.address
 
     @property
+    def seeds(self) -> tuple[Address, ...]:
+        return tuple(getattr(self.transport, "seeds", ()))
+
+    @property
     def frame_bytes(self) -> int:
         return self.transport.frame_bytes - (_SEAL_BYTES if self._sealer is not None else 0)
 

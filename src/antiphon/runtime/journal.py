@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from logging import INFO, WARNING
 from typing import Any
 
-from antiphon.model.events import Departed, Installed, MissedMessages, NoMajority, Synchronised
+from antiphon.model.events import Departed, Installed, JoinWaiting, MissedMessages, NameTaken, NoMajority, Synchronised
 from antiphon.model.ids import name_of
 from antiphon.runtime import logs
 
@@ -59,6 +59,14 @@ class Journal:
             self._write(INFO, "group.synchronised", group=name, view=event.view.number)
         elif kind is MissedMessages:
             self._write(WARNING, "group.gap", group=name, senders=[name_of(sender) for sender in dict(event.lost)])
+        elif kind is JoinWaiting:
+            self._write(WARNING, "group.waiting", group=name, reason=event.reason)
+        elif kind is NameTaken:
+            self._write(WARNING, "group.name_taken", group=name, id=group, other=event.other)
+
+    def unwritable(self, path: Any) -> None:
+        """What the node should remember could not be written."""
+        self._write(WARNING, "directory.unwritable", file=path)
 
     def look(self, now: float) -> None:
         """Tells what the stats have that they had not the last time."""

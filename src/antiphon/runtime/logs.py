@@ -8,6 +8,9 @@
 |------------------------|---------|------------------------------------------------------------------------------------------------|
 | node.started           | INFO    | where it listens                                                                               |
 | node.closed            | INFO    |                                                                                                |
+| group.waiting          | WARNING | a join has waited for a second: for what                                                       |
+| group.name_taken       | WARNING | another group has the name of one that this node is in                                         |
+| directory.unwritable   | WARNING | the file in which the node remembers founders cannot be written                                |
 | group.joined           | INFO    | the first view of this node in the group                                                       |
 | group.view             | INFO    | who joined and who left                                                                        |
 | group.lost_members     | WARNING | a view without members that did not say that they leave: dead, or beyond a partition            |

@@ -7,12 +7,14 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from antiphon.api.group import Group
 from antiphon.api.node import CLOSE_S
 from antiphon.api.node import Node as ApiNode
 from antiphon.errors import InvalidOption
 from antiphon.model.ids import Address, GroupId
 from antiphon.model.options import Settings
 from antiphon.runtime.driver import AsyncioDriver
+from antiphon.runtime.founders_file import FoundersFile
 from antiphon.runtime.journal import Journal
 from antiphon.runtime.prometheus import MetricsEndpoint
 from antiphon.runtime.transports.contract import Transport
@@ -44,6 +46,7 @@ class Node(ApiNode):
         store: str | Store | None = None,
         outbox: str | os.PathLike[str] | None = None,
         trace: Trace | str | os.PathLike[str] | None = None,
+        directory: str | os.PathLike[str] | None = None,
         **more: Any,
     ) -> None:
         """`transport` is `udp` (nodes of a local network find each other by multicast), `tcp` (through `seeds`), or `memory` (within this
@@ -52,7 +55,8 @@ class Node(ApiNode):
         `metrics`, a port or host:port, Prometheus can read the node at http://host:port/metrics; a port alone is open to this machine
         only. `store` has the node's durable topics: an address, as `antiphon.open_store` takes it, and then it is opened and closed with
         the node; or a store that is open. `outbox` is a file that keeps what is published while the store does not answer. With `trace`,
-        a directory, what happens at this node is recorded in files there. What else is given goes to the transport."""
+        a directory, what happens at this node is recorded in files there. `directory` is where the node remembers, across restarts, the
+        founders of groups with `partitions="majority"` (`FoundersFile`). What else is given goes to the transport."""
         if isinstance(seeds, str):
             raise InvalidOption("seeds", seeds, "give a list of 'host:port', even for one")
         contexts = _tls(name, credentials)
@@ -66,12 +70,15 @@ class Node(ApiNode):
         realms = {group: group for group in keys or {}}
         super().__init__(name, driver, settings=settings, name_server=name_server, realm_by_name=realms, store=kept, recorder=recorder)
         self._own_store = None if kept is store else kept
+        self._founders = None if directory is None else FoundersFile(directory, name)
         self._metrics = None if metrics is None else MetricsEndpoint(metrics, self.stats, name)
         self._journal = Journal(name, transport if isinstance(transport, str) else type(transport).__name__, self.stats)
 
     async def start(self) -> None:
         """Opens the store and the network, and makes the node known. `async with` does it."""
         fresh = not self._closed and self._core is None
+        if fresh and self._founders is not None:
+            self._founders.open()
         if fresh and self._recording is not None:
             self._recording.start()
         if fresh and self._own_store is not None:
@@ -100,6 +107,17 @@ class Node(ApiNode):
                 await store.close(timeout=timeout)
             if self._recording is not None:
                 await asyncio.to_thread(self._recording.wait, timeout)
+
+    def _with_remembered(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
+        return options if self._founders is None else self._founders.complete(name, options)
+
+    def _remember(self, group: Group) -> None:
+        founders, member = self._founders, self.core.memberships.get(group.id)
+        if founders is not None and member is not None and member.port.options.expect:
+            # Written here and not in a thread: a join that is cancelled while it waits for the disk would leave a member behind.
+            written = founders.remember(group.name, group.id, member.port.options)
+            if not written:
+                self._journal.unwritable(founders.path)
 
     def stats(self) -> dict[str, object]:
         """Counters and gauges, plain values."""

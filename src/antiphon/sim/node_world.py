@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
+from msgspec import structs
+
 from antiphon.debugger.tap import Passage
 from antiphon.errors import InvalidOption, JoinFailed, UsageError
 from antiphon.model.control import GroupInfo, Wants
@@ -197,10 +199,13 @@ class NodeWorld(Ground[Machine]):
         wants: Wants | None = None,
         create: GroupOptions | None = None,
         contacts: Sequence[str] = (),
+        expect: int | Sequence[str] = 0,
     ) -> MemberId:
-        """Begins to join a group that the node has heard of. With `create` the group is founded if nobody has it; `contacts` are nodes
-        known to be in it. Raises what `NodeCore.join` raises, and returns the id of the new member."""
+        """Begins to join a group that the node has heard of. With `create` the group is founded if nobody has it, together with the
+        founders in `expect` where that is given; `contacts` are nodes known to be in it. Raises what `NodeCore.join` raises, and
+        returns the id of the new member."""
         machine = self._process(name)
+        create = _with_founders(create, expect)
         core, addresses = machine.acting(), tuple(Address(self._known(contact)) for contact in contacts)
         if not core.directory.find(group) and (create is None or contacts):
             raise JoinFailed(group, "no group of this name is known: advertise, or ask a node that knows it, then join")
@@ -214,10 +219,12 @@ class NodeWorld(Ground[Machine]):
         wants: Wants | None = None,
         create: GroupOptions | None = None,
         contacts: Sequence[str] = (),
+        expect: int | Sequence[str] = 0,
     ) -> None:
         """Looks for a group that the node has not heard of, everywhere or at `contacts`, and joins it when it is found; with `create` it
         is founded when it is not."""
         machine = self._process(name)
+        create = _with_founders(create, expect)
         addresses = tuple(Address(self._known(contact)) for contact in contacts)
         group_id = machine.acting().join(machine.now(), group, wants=wants, contacts=addresses, create=create)
         if group_id in machine.core.memberships:
@@ -462,3 +469,9 @@ class NodeWorld(Ground[Machine]):
 
     def _member_id(self, who: str, group: str) -> MemberId:
         return self.id_of(who, group) if who in self.names else MemberId(who)
+
+
+def _with_founders(create: GroupOptions | None, expect: int | Sequence[str]) -> GroupOptions | None:
+    if create is None or not expect:
+        return create
+    return structs.replace(create, expect=expect if isinstance(expect, int) else tuple(expect))

@@ -47,6 +47,7 @@ class Node:
         store: str | Store | None = None,
         outbox: str | os.PathLike[str] | None = None,
         trace: Trace | str | os.PathLike[str] | None = None,
+        directory: str | os.PathLike[str] | None = None,
         **more: Any,
     ) -> None:
         """The arguments are those of `antiphon.Node`; `store` is an address, or a store of `antiphon.sync` that is open."""
@@ -65,6 +66,7 @@ class Node:
             store=store.inside if isinstance(store, Store) else store,
             outbox=outbox,
             trace=trace,
+            directory=directory,
             **more,
         )
 
@@ -115,10 +117,10 @@ class Node:
     def create(
         self, name: str, *, type: Any = None, state: State | None = None, description: str = "", on: str = "network", **options: Any
     ) -> Group:
-        """Founds a group; `options` are those of `GroupOptions`. `type` is what its messages are, bytes if it is left out. `state` gives
-        the application's state to those who join with `history="state"`, as of the last message that was read here: it is called in the
-        thread that reads, when it asks for the next message, or in a thread of Antiphon while no thread is handling one. With
-        `on="store"` the group is on the node's store."""
+        """Found a group; `options` are those of `GroupOptions`. Raises GroupExists if a group of this name is in reach. `type` is what its
+        messages are, bytes if it is left out. `state` gives the application's state to those who join with `history="state"`, as of the
+        last message that was read here: it is called in the thread that reads, when it asks for the next message, or in a thread of
+        Antiphon while no thread is handling one. With `on="store"` the group is on the node's store."""
         return self._wrap(self._background.run(self._node.create(name, type=type, state=state, description=description, on=on, **options)))
 
     def join(
@@ -134,11 +136,14 @@ class Node:
         on: str = "network",
         **options: Any,
     ) -> Group:
-        """Joins a group by its name or id and returns when this node is in it. `history` says what is wanted of the past: `all`, `none`,
-        `("last", count)`, `("since", time)`, or `state`: then `group.state` is the application's state from a member that gives one, and
-        the messages after it are read. It is None if this node founded the group; if no member gives a state the join fails with the
-        reasons. With `create` the group is founded with `options` if nobody has: all who do so meet in one. `at` names addresses of
-        members, for a group that this node has not heard of. `on="store"`: it is a group on the node's store. Raises JoinFailed."""
+        """Join a group by its name or id and return when this node is in it. A group that is not there yet is waited for, up to
+        `Settings.join_s` or `timeout` seconds. `history` says what is wanted of the past: `all`, `none`, `("last", count)`,
+        `("since", time)`, or `state`: then `group.state` is the application's state from a member that gives one, and the messages after it
+        are read. It is None if this node founded the group; if no member gives a state the join fails with the reasons. With `create` the
+        group is founded with `options` if nobody has: all who do so meet in one. With `partitions="majority"` it is founded only together
+        with all founders: `expect` is their number, or a list of their names. `at` names addresses of nodes that know the group; without it
+        the node's seeds are asked. `on="store"`: it is a group on the node's store. Raises JoinFailed, or TimedOut after `timeout`; both
+        say what was waited for."""
         joining = self._node.join(group, type=type, history=history, create=create, at=at, state=state, timeout=timeout, on=on, **options)
         return self._wrap(self._background.run(joining))
 

@@ -16,7 +16,7 @@ from antiphon.apps.chat.entries import Placement
 from antiphon.apps.chat.harmless import harmless
 from antiphon.apps.chat.line import ChatLine
 from antiphon.apps.chat.room import NAME_SHOWN, Room, Tell
-from antiphon.errors import AntiphonError, JoinFailed, UsageError
+from antiphon.errors import AntiphonError, JoinFailed, TimedOut, UsageError
 from antiphon.model.control import GroupInfo
 from antiphon.model.ids import GroupId, name_of, new_group_id
 
@@ -24,6 +24,8 @@ ROOMS = 64
 ORDER, MULTICAST = "semantic", "reliable"
 _DESCRIPTION_SHOWN = 60
 _LEAVE_S = 5.0
+_LOOK_S = 3.0
+"""How long a group that this node has not heard of is looked for."""
 _ANSWERS = 3
 """How many times `answer_s` others get to say what they know of a group."""
 
@@ -89,16 +91,26 @@ class Lobby:
         if found:
             new_group_id(group, random.Random(0))  # raises InvalidName for what can be no group's
             options = {"create": True, "order": ORDER, "multicast": MULTICAST}
+        known = found or self._knows(group)
         try:
-            entered = await self.node.join(group, type=ChatLine, history="all", timeout=timeout, **options)
+            # A name that was typed and is not known is looked for only briefly: it may be misspelt.
+            limit_s = timeout if known else min(_LOOK_S, timeout or _LOOK_S)
+            entered = await self.node.join(group, type=ChatLine, history="all", timeout=limit_s, **options)
+        except TimedOut:
+            if known or self._knows(group):
+                raise
+            raise JoinFailed(group, "no group of this name was heard of: create it, or join one of the groups that are listed") from None
         except JoinFailed:
-            if not any(group in (info.id, name_of(info.id)) for info in self.node.groups()):
+            if not self._knows(group):
                 raise
             # What this node knows of the group is of another day: it is asked anew who is there.
             self.node.advertise()
             await asyncio.sleep(_ANSWERS * self.node.settings.answer_s)
             entered = await self.node.join(group, type=ChatLine, history="all", timeout=timeout, **options)
         return self._enter(entered)
+
+    def _knows(self, group: str) -> bool:
+        return any(group in (info.id, name_of(info.id)) for info in self.node.groups())
 
     async def leave(self, room: Room) -> None:
         """Leaves a group; its conversation is gone from here."""

@@ -116,6 +116,13 @@ class Directory:
         self.now = now
         self._broadcast([info for info in self._own().values() if info.id == group])
 
+    def introduce(self, now: float, to: Address, info: GroupInfo) -> None:
+        """Tell one node, which wants to found a group, that it is there already; within the allowance for advertisers."""
+        self.now = now
+        if self._advertisers_left.spend(now, to):
+            for part in group_list(self.node, [info], self._settings.frame_bytes):
+                self._send((to,), part)
+
     def reject(self, now: float, group: GroupId) -> None:
         """Does not want to hear of a group, nor tell others of it, until the next `advertise`."""
         self.now = now

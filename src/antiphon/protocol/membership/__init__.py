@@ -24,6 +24,9 @@ nothing can be delivered between the answer it gave and the view that was made o
 refutes the suspicion. A member that only others hear is reached through them (`antiphon.protocol.routes`), so links that fail in
 one direction, or between two members only, do not split a group.
 
+**Founding.** One node founds a group alone; under the `majority` policy, unless it was told to, only all founders together (`founding`):
+the first view is agreed on by all of them.
+
 **Partitions.** Each side goes on (`continue`), or only the one with a majority of the last stable view, and of every view installed since
 (`majority`). A side remembers whom it lost and its coordinator looks for them, ever less often, never giving up. When two sides meet, the
 coordinator with the larger view id asks the members of the other, and proposes a view of both to those who answer.

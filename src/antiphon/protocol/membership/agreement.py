@@ -72,6 +72,9 @@ class Agreement:
             port.drops["forged"] += 1
         elif not self.plausible(frame.ballot):
             port.drops["malformed"] += 1
+        elif not frame.view and not self._member.founding.accepts(frame.seats):
+            # A first view: a member that is in a view already never takes part in making another first one.
+            self._member.post_to(source, Refuse(port.group, port.me, frame.ballot, 0, "unknown"))
         elif frame.ballot <= self.view_id or frame.ballot < self.promised:
             self._member.post_to(source, Refuse(port.group, port.me, frame.ballot, max(self.promised, self.view_id), "ballot"))
         else:
@@ -260,6 +263,11 @@ class Agreement:
 
     def _post(self, frame: codec.Frame) -> None:
         self._member.post_to(self.leader[1], frame)
+
+    def awaits_other(self, member: MemberId) -> bool:
+        """Whether this participant waits for the view of a coordinator other than `member` that was heard recently."""
+        recently = self._port.now - self._heard_at < _PATIENCE * self._port.settings.change_s
+        return self.changing and not self.is_leader(member) and recently
 
     def is_leader(self, member: MemberId) -> bool:
         return self.changing and self.leader[0] == member

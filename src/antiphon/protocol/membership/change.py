@@ -163,7 +163,10 @@ class Change:
         stored: dict[int, bytes] = {}
         for state in self._states.values():
             install = _install_of(state.prepared)
-            if install is not None and install.group == self._port.group and install.view > state.view:
+            # A first view is never finished by others: without its members' majority nobody has gone on in it, and each of its members
+            # hands on its Install.
+            grown = install is not None and any(side.view for side in install.sides)
+            if install is not None and grown and install.group == self._port.group and install.view > state.view:
                 stored[install.view] = state.prepared
         for ballot, wire in sorted(stored.items(), reverse=True):
             install = _install_of(wire)
@@ -223,6 +226,7 @@ class Change:
             member.still_absent(absent, self.seats, self.leaving),
             (*member.left, *dict(self.leaving))[-_LEFT_LIMIT:],
             member.description,
+            member.origin or member.new_origin(),
         )
         self._frame = frame
         if port.options.partitions == "majority":

@@ -104,6 +104,14 @@ class Coordinator:
                 self.callers[frame.member] = (frame.address, self._port.now)
                 self._member.post_to(frame.address, Ping(0, self._port.group, frame.member, 0))
             self.consider()
+        elif self._doubted(frame.member) and self._port.address_by_member.get(frame.member) == frame.address:
+            # It is in the view and asks to be let in: the coordinator that made the view died before it could tell this member. It was
+            # suspected because it is in no view; a new change brings it the Install that it missed.
+            self._pass_on(frame)
+            self._stuck = True
+            self._member.detector.heard[frame.member] = self._port.now
+            self.suspects.pop(frame.member, None)
+            self.consider()
 
     def receive_pong(self, frame: Pong, source: Address) -> None:
         """Somebody who wants to come in hears this member."""
@@ -233,9 +241,7 @@ class Coordinator:
         if not self._may_begin():
             return
         seats, leaving = self._participants()
-        agreement = self._member.agreement
-        counter = (max(self._highest, agreement.promised, agreement.view_id) >> TAG_BITS) + 1
-        ballot = counter << TAG_BITS | self._port.rng.getrandbits(TAG_BITS)
+        ballot = self._next_ballot()
         self._orphan = False
         if not seats:
             # Everyone leaves: there is no view to be made.
@@ -247,6 +253,17 @@ class Coordinator:
         self._port.learn(seats | leaving)
         self.change = Change(self._member, ballot, tuple(seats.items()), tuple(leaving.items()))
         self.change.begin()
+
+    def found_together(self, seats: dict[MemberId, Address]) -> None:
+        """Propose the first view of the group to all founders."""
+        self._port.learn(seats)
+        self.change = Change(self._member, self._next_ballot(), tuple(seats.items()), ())
+        self.change.begin()
+
+    def _next_ballot(self) -> int:
+        agreement = self._member.agreement
+        counter = (max(self._highest, agreement.promised, agreement.view_id) >> TAG_BITS) + 1
+        return counter << TAG_BITS | self._port.rng.getrandbits(TAG_BITS)
 
     def _in_view(self) -> tuple[MemberId, ...]:
         return () if self._port.view is None else self._port.view.members
@@ -306,12 +323,18 @@ class Coordinator:
         if self._member.agreement.plausible(frame.highest):
             self._highest = max(self._highest, frame.highest)
         change.give_up()
+        if self._port.view is None:
+            self._member.founding.failed([frame.member] if frame.why != "ballot" else [])
+            return
         if frame.why != "ballot":
             self._forget(frame.member)
         # Whoever holds the higher ballot may be about to finish: a pause lets it.
         self._port.call_in(self._port.settings.retry_s * self._port.rng.uniform(0.5, 2.0), self.consider)
 
     def unanswered(self, change: Change, silent: list[MemberId]) -> None:
+        if self._port.view is None:
+            self._member.founding.failed(silent)
+            return
         for member in silent:
             self._forget(member)
         self.consider()

@@ -65,6 +65,7 @@ class Departure:
         if not member.departed:
             member.departed = True
             member.detector.stop()
+            member.founding.end()
             member.private.close()
             self._port.tell(Departed(reason, member.unsent if unsaid is None else unsaid))
 

@@ -39,6 +39,7 @@ class Dispatch:
             c.Pong: self._receive_pong,
             c.Vouch: member.detector.receive_vouch,
             c.Guest: member.guests.receive_guest,
+            c.Candidate: member.founding.receive_candidate,
         }
         self._from_members: dict[type, Callable[[Any, MemberId], None]] = {
             c.SyncRequest: member.catching_up.sync.receive_request,
@@ -94,7 +95,9 @@ class Dispatch:
             if promised and member.short is None and view is not None:
                 member.short = (frame.here, frame.of)
                 self._port.tell(NoMajority(view))
-        elif self._port.view is None:
+            elif promised and view is None:
+                member.joining.hear_no_quorum(frame.here, frame.of)
+        elif self._port.view is None and (member.coordinator.change is None or frame.ballot != member.coordinator.change.ballot):
             member.joining.receive_refuse(frame)
         else:
             member.coordinator.receive_refuse(frame, source)

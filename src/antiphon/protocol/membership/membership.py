@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from zlib import crc32
 
 from antiphon.errors import NoQuorum, WouldBlock
 from antiphon.model import codec
@@ -30,6 +31,7 @@ from antiphon.protocol.membership.deliveries import Deliveries
 from antiphon.protocol.membership.departure import Departure
 from antiphon.protocol.membership.detector import Detector
 from antiphon.protocol.membership.dispatch import Dispatch
+from antiphon.protocol.membership.founding import Founding
 from antiphon.protocol.membership.guests import Guests
 from antiphon.protocol.membership.joining import Joining
 from antiphon.protocol.membership.port import Port
@@ -44,6 +46,7 @@ from antiphon.protocol.sync.history import History
 from antiphon.protocol.timers import NEVER, earlier
 
 _DATA = frozenset((Batch, Fragment, Record, Digest, Nack))
+_ORIGIN_BITS = 12
 _CHAIN_LIMIT = 64
 """Views that may follow each other without becoming stable before the oldest between are no longer counted."""
 
@@ -57,7 +60,7 @@ class Membership:
         *,
         description: str = "",
         wants: c.Wants,
-        find_contacts: Callable[[], list[Address]],
+        find_contacts: Callable[[bool], list[Address]],
         public: bool = False,
         on_accept: OnAccept | None = None,
         transcript: Transcript | None = None,
@@ -77,6 +80,8 @@ class Membership:
         self.short: tuple[int, int] | None = None
         """How many of how many members are here, while that is no majority."""
         self.chain: Chain = ()
+        self.origin = 0
+        """Which founding of the group this member's view grew from; 0 before the first view."""
         self.absent: dict[MemberId, Address] = {}
         """Former members that did not leave: they may be on another side."""
         self.left: dict[MemberId, None] = {}
@@ -105,6 +110,7 @@ class Membership:
         self.detector = Detector(port, routes, self.coordinator.lost, self.coordinator.found, self.coordinator.first)
         self.seeker = Seeker(self)
         self.joining = Joining(self)
+        self.founding = Founding(self)
         self.departure = Departure(self)
         self.slowness = Slowness(self)
         self.consistency = ConsistencyCheck(self)
@@ -118,13 +124,24 @@ class Membership:
         port.now = now
         view = 1 << TAG_BITS | port.rng.getrandbits(TAG_BITS)
         seats = ((self.me, self.address),)
-        frame = c.Install(port.group, self.me, view, seats, [0], (), port.options, (self.me,), (), (), self.description)
+        frame = c.Install(
+            port.group, self.me, view, seats, [0], (), port.options, (self.me,), (), (), self.description, self.new_origin()
+        )
         self.agreement.found(frame, codec.encode(frame))
+
+    def new_origin(self) -> int:
+        """Return the origin of a group that is founded now: later foundings have larger ones, as far as clocks agree."""
+        return max(0, int(self.port.now * 1_000)) << _ORIGIN_BITS | crc32(self.me.encode()) % (1 << _ORIGIN_BITS)
 
     def join(self, now: float, contacts: Sequence[Address]) -> None:
         """Asks to be in the next view."""
         self.port.now = now
         self.joining.begin(contacts)
+
+    def found_with_others(self, now: float, contacts: Sequence[Address], on_founded: Callable[[], None]) -> None:
+        """Found the group together with the other founders, or join it if it is there."""
+        self.port.now = now
+        self.founding.begin(contacts, on_founded)
 
     def leave(self, now: float) -> None:
         """Asks to be out of the next view; Departed says when that is so."""
@@ -340,6 +357,7 @@ class Membership:
         port = self.port
         seats = dict(frame.seats)
         self.absent = dict(frame.absent)
+        self.origin = frame.origin
         self.left.update(dict.fromkeys(frame.left))
         while len(self.left) > ABSENT_LIMIT:
             del self.left[next(iter(self.left))]
@@ -378,6 +396,7 @@ class Membership:
                 self.endpoint.stop_reading(port.now)
             self.deliveries.hear(Installed(view, None, sides))
             self.joining.end()
+            self.founding.end()
         else:
             self.endpoint.install(port.now, view, starts, sides, minority=not side.ends)
             self.deliveries.hear_all(self.endpoint)

@@ -67,12 +67,14 @@ class Seeker:
 
     def _beacon(self, looking: bool) -> Beacon:
         port = self._port
-        return Beacon(port.group, port.me, self._member.agreement.view_id, self._member.coordinator.seats(), port.options, looking)
+        view, seats = self._member.agreement.view_id, self._member.coordinator.seats()
+        return Beacon(port.group, port.me, view, seats, port.options, looking, True, self._member.origin)
 
     def _announcement(self) -> Beacon:
         """To everyone, so it must not grow with the group."""
         seats = ((self._port.me, self._member.address),)
-        return Beacon(self._port.group, self._port.me, self._member.agreement.view_id, seats, self._port.options, True, False)
+        view, origin = self._member.agreement.view_id, self._member.origin
+        return Beacon(self._port.group, self._port.me, view, seats, self._port.options, True, False, origin)
 
     def _send_beacon(self, addresses: tuple[Address, ...], looking: bool = True) -> None:
         self._port.send_to(tuple(address for address in addresses if address != self._member.address), codec.encode(self._beacon(looking)))
@@ -84,6 +86,8 @@ class Seeker:
             return
         if frame.options != port.options:
             port.drops["other_options"] += 1
+        elif port.options.partitions == "majority" and frame.origin != self._member.origin:
+            self._meet_other_line(frame, source)
         elif frame.view == view.id:
             # A member of this view that was not heard for a while, and those it can reach.
             if frame.member in coordinator.suspects:
@@ -102,6 +106,15 @@ class Seeker:
             # The smaller side's answer proves that both hear each other: to propose a view to who does not hear would hold everybody up.
             larger = frame.view < self._member.agreement.view_id
             self._send_beacon((dict(frame.seats).get(frame.member, source),), looking=larger)
+
+    def _meet_other_line(self, frame: Beacon, source: Address) -> None:
+        """All founders have restarted and founded the group again while this member, or the sender, was out of their reach. The lines are
+        never merged: both would claim to be the one that went on. A member of the older line that has no majority departs."""
+        self._port.drops["other_line"] += 1
+        if frame.origin > self._member.origin and self._member.short is not None:
+            self._member.departure.depart("the group was founded again without this node: join it again")
+        elif frame.looking:
+            self._send_beacon((dict(frame.seats).get(frame.member, source),), looking=False)
 
     def receive_gone(self, frame: Gone, source: Address) -> None:
         """There is nobody of this group at that address."""

@@ -56,7 +56,8 @@ def views(logs: Logs) -> list[Violation]:
 
 def primary(logs: Logs) -> list[Violation]:
     """Where only a majority goes on, there is one line of views: of any two that more than half of their members installed, one grew from
-    the other. (A view that fewer installed may have been given up, and be known to those few only.)"""
+    the other. (A view that fewer installed may have been given up, and be known to those few only.) A new line may begin when everybody who
+    had a view has crashed or left."""
     history, found = history_of(logs), []
     installers: dict[int, list[Life]] = {}
     for life in history.lives:
@@ -66,13 +67,21 @@ def primary(logs: Logs) -> list[Violation]:
     for place, lives in installers.items():
         view = history.views[place]
         if view is not None and len(lives) >= view.majority:
-            line.append((view.id, place, view))
-    line.sort(key=lambda entry: entry[0])
-    for (_, earlier, one), (_, later, two) in pairwise(line):
-        if earlier not in history.ancestors(later):
+            installed_at = min(event.at for life in lives for event in life.viewed if event.view.id == view.id)
+            line.append((installed_at, view.id, place, view))
+    line.sort(key=lambda entry: entry[:2])
+    for (_, _, earlier, one), (installed_at, _, later, two) in pairwise(line):
+        if earlier not in history.ancestors(later) and not _all_gone(history.lives, installed_at):
             witness = installers[later][0]
             found.append(Violation("primary", witness.member, (), f"installed {two}, which did not grow from {one}: two sides went on"))
     return found
+
+
+def _all_gone(lives: list[Life], at: float) -> bool:
+    """Whether everybody who had installed a view before `at` had crashed or left by then."""
+    former = [life.log for life in lives if life.viewed and life.viewed[0].at < at]
+    ends = [min(end for end in (log.crashed_at, log.departed_at, float("inf")) if end is not None) for log in former]
+    return all(end <= at for end in ends)
 
 
 def convergence(logs: Logs) -> list[Violation]:

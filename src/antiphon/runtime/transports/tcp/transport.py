@@ -60,7 +60,7 @@ class TcpTransport:
             raise InvalidOption("seeds", seeds, "give a list of 'host:port', even for one")
         for seed in seeds:
             host_and_port(seed, "seeds")
-        self._seeds = tuple(Address(seed) for seed in seeds)
+        self.seeds = self._seeds = tuple(Address(seed) for seed in seeds)
         self._contexts, self._peer_names = contexts, peer_names
         self.context = None if contexts is None else contexts[0]
         self._links: dict[Address, Link] = {}

@@ -89,6 +89,11 @@ class UdpTransport:
         self._wire_id = rng.getrandbits(32)
         self._place_by_address: dict[Address, tuple[str, int] | None] = {}
 
+    @property
+    def seeds(self) -> tuple[Address, ...]:
+        """Where the seeds are, as far as their names could be looked up."""
+        return tuple(address_of(*place) for place in self._seeds.known)
+
     # -- opening and closing -----------------------------------------------------------------------------------------------------
 
     async def open(self, take: Take) -> None:

@@ -1,0 +1,228 @@
+"""Restart real processes at their old address, many times, and count joins that fail and groups that go on twice.
+
+Four nodes on loopback TCP found a group with `order="total", partitions="majority", delivery="safe", expect=4`, each with the three
+others as seeds. Again and again one of them is killed with SIGKILL, started again at its address after a random pause, and joins with the
+same call. The next one follows when the view is stable: a restarted node is a newcomer, so two restarts before that are the loss of two of
+four members, and the group would rightly stop. All members send numbered messages meanwhile.
+
+    python benchmarks/restarts.py --restarts 200 --seed 1
+
+Prints a line per ten restarts. Reports failed joins, the times to rejoin, second primaries (a view that a majority of its members
+installed, without a majority of the view before it) and deliveries in different orders. Exits with status 1 if there was any of them, 2 if
+the time is over (`--minutes`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+NAMES = ("a", "b", "c", "d")
+OPTIONS: dict[str, Any] = {"order": "total", "partitions": "majority", "delivery": "safe"}
+JOIN_S = 30.0
+PAUSES_S = (0.0, 0.05, 0.2, 0.5, 1.0, 3.0)
+_LINE_BYTES = 1 << 16
+
+
+class Replica:
+    """One process, which prints a JSON object per line: `joined`, `failed`, `view`, `stable`, `read`."""
+
+    def __init__(self, name: str, addresses: dict[str, str]) -> None:
+        seeds = [address for other, address in addresses.items() if other != name]
+        argv = [sys.executable, "-u", __file__, "--replica", json.dumps({"name": name, "bind": addresses[name], "seeds": seeds})]
+        self.name, self.began = name, time.monotonic()
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        self.joined_s: float | None = None
+        self.failed = ""
+        self.views: list[tuple[int, tuple[str, ...]]] = []
+        self.stable = 0
+        self.read: list[str] = []
+        assert self.process.stdout is not None
+        os.set_blocking(self.process.stdout.fileno(), False)
+        self._rest = ""
+
+    def look(self) -> None:
+        """Take what the process has printed so far."""
+        assert self.process.stdout is not None
+        while True:
+            try:
+                data = os.read(self.process.stdout.fileno(), _LINE_BYTES)
+            except BlockingIOError:
+                return
+            if not data:
+                return
+            *lines, self._rest = (self._rest + data.decode()).split("\n")
+            for line in lines:
+                self._take(json.loads(line))
+
+    def _take(self, told: dict[str, Any]) -> None:
+        if "joined" in told:
+            self.joined_s = time.monotonic() - self.began
+        elif "failed" in told:
+            self.failed = told["failed"]
+        elif "view" in told:
+            self.views.append((told["view"], tuple(told["members"])))
+        elif "stable" in told:
+            self.stable = told["stable"]
+        else:
+            self.read += told["read"]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+        self.look()
+
+
+async def replica(config: dict[str, Any]) -> None:
+    from antiphon import Node
+    from antiphon.api.message import MessageBatch
+    from antiphon.api.streams import ViewChange
+    from antiphon.errors import AntiphonError
+    from antiphon.model.events import Stabilised
+
+    def say(**told: Any) -> None:
+        print(json.dumps(told), flush=True)
+
+    async with Node(config["name"], transport="tcp", bind=config["bind"], seeds=config["seeds"]) as node:
+        try:
+            group = await node.join("log", create=True, expect=len(NAMES), history="all", timeout=JOIN_S, **OPTIONS)
+        except AntiphonError as error:
+            say(failed=str(error))
+            return
+        say(joined=True)
+
+        async def send() -> None:
+            while True:
+                await group.send(b"%d" % random.getrandbits(32))
+                await asyncio.sleep(0.1)
+
+        sending = asyncio.create_task(send())
+        async for event in group.events():
+            if isinstance(event, ViewChange):
+                say(view=event.view.id, members=event.view.members)
+            elif isinstance(event, Stabilised):
+                say(stable=event.view.id)
+            elif isinstance(event, MessageBatch):
+                say(read=[str(message.id) + message.sender for message in event])
+        sending.cancel()
+
+
+def judge(replicas: list[Replica]) -> tuple[list[str], list[str]]:
+    """Return the second primaries and the differences in order that the replicas' reports show."""
+    installs: dict[int, tuple[tuple[str, ...], int]] = {}
+    for one in replicas:
+        for id, members in one.views:
+            installs[id] = (members, installs.get(id, (members, 0))[1] + 1)
+    line = [(id, members) for id, (members, count) in sorted(installs.items()) if 2 * count > len(members)]
+    second = [
+        f"view {later} {after} has no majority of view {earlier} {before}"
+        for (earlier, before), (later, after) in pairwise(line)
+        if 2 * len(set(before) & set(after)) <= len(before) and not (len(before) == 2 and before[0] in after)
+    ]
+    longest = max((one.read for one in replicas), key=len, default=[])
+    place = {message: index for index, message in enumerate(longest)}
+    differences = []
+    for one in replicas:
+        places = [place[message] for message in one.read if message in place]
+        if places != sorted(places):
+            differences.append(f"{one.name} read in another order than {longest[:1]}…")
+    return second, differences
+
+
+def campaign(restarts: int, seed: int, minutes: float) -> int:
+    rng = random.Random(seed)
+    addresses = {name: f"127.0.0.1:{port}" for name, port in zip(NAMES, _free_ports(len(NAMES)), strict=True)}
+    running = {name: Replica(name, addresses) for name in NAMES}
+    retired: list[Replica] = []
+    failed: list[str] = []
+    rejoin_s: list[float] = []
+    until = time.monotonic() + 60.0 * minutes
+    code = 0
+    try:
+        if why := _wait_until_whole(running, until):
+            print(f"the group was not founded: {why}")
+            return 1
+        for number in range(1, restarts + 1):
+            name = rng.choice(NAMES)
+            running[name].kill()
+            retired.append(running[name])
+            time.sleep(rng.choice(PAUSES_S))
+            running[name] = Replica(name, addresses)
+            if why := _wait_until_whole(running, until):
+                failed.append(f"restart {number} of {name}: {why}")
+                if time.monotonic() >= until:
+                    code = 2
+                    break
+                running[name].kill()
+                running[name] = Replica(name, addresses)
+            elif (joined_s := running[name].joined_s) is not None:
+                rejoin_s.append(joined_s)
+            if number % 10 == 0 or number == restarts:
+                slowest = max(rejoin_s, default=0.0)
+                print(f"{number} of {restarts} restarts, {len(failed)} failed joins, slowest rejoin {slowest:.1f} s", flush=True)
+    finally:
+        for one in running.values():
+            one.kill()
+    second, differences = judge([*retired, *running.values()])
+    for line in (*failed, *second[:5], *differences[:5]):
+        print(line)
+    median = statistics.median(rejoin_s) if rejoin_s else 0.0
+    print(
+        f"{restarts} restarts: {len(failed)} failed joins, {len(second)} second primaries, {len(differences)} differences in order; "
+        f"start to rejoin {median:.2f} s (median), {max(rejoin_s, default=0.0):.2f} s (slowest)"
+    )
+    return code or int(bool(failed or second or differences))
+
+
+def _wait_until_whole(running: dict[str, Replica], until: float) -> str:
+    """Wait until all are in one stable view; return what is wrong if that does not happen in time."""
+    limit = min(until, time.monotonic() + JOIN_S + 10.0)
+    while time.monotonic() < limit:
+        for one in running.values():
+            one.look()
+            if one.failed or one.process.poll() is not None:
+                return f"{one.name}: {one.failed or 'the process has ended'}"
+        latest = {one.views[-1] if one.views else None for one in running.values()}
+        view = latest.pop()
+        stable = view is not None and all(one.stable == view[0] for one in running.values())
+        if not latest and view is not None and stable and len(view[1]) == len(running):
+            return ""
+        time.sleep(0.02)
+    return "not in one stable view in time: " + "; ".join(f"{one.name} in {one.views[-1:]}" for one in running.values())
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--restarts", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=30.0, help="end after this many minutes")
+    parser.add_argument("--replica", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.replica:
+        asyncio.run(replica(json.loads(arguments.replica)))
+        return 0
+    sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+    return campaign(arguments.restarts, arguments.seed, arguments.minutes)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
