@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import compress
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from antiphon.errors import UnknownParent
 from antiphon.model.events import Orphaned, Why
@@ -113,6 +113,7 @@ _EVERYTHING = 1 << 63
 
 class Semantic(Ordering):
     over_besteffort = True
+    promises: ClassVar[tuple[str, ...] | None] = ("parent_before_child", "minimality")
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
