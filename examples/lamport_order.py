@@ -39,6 +39,7 @@ HIGHEST = 1 << 53
 
 class Lamport(Ordering):
     makes_records = True
+    promises = ("fifo", "causal", "total", "parent_before_child", "heard_before")
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -212,7 +213,7 @@ def heard_before(history: History, multicast: str, delivery: str) -> list[Violat
 def register() -> None:
     """Makes `lamport` an order like the others: for groups, for the oracles, for the swarm."""
     ORDERS["lamport"] = Lamport
-    PROMISES["lamport"] = PROMISES["total"] | {"heard_before"}
+    PROMISES["lamport"] = PROMISES["fifo"] | {*Lamport.promises}
     ORACLES["heard_before"] = heard_before
 
 

@@ -6,10 +6,22 @@ instance by any of those who did deliver a message: then there are several proof
 
 from __future__ import annotations
 
+import injected_claims
 import injected_deliveries
+import injected_descriptions
 import injected_orders
 import injected_topics
 import injected_views
 from injecting import FAULTS, Fault, Proof
 
-__all__ = ["FAULTS", "Fault", "Proof", "injected_deliveries", "injected_orders", "injected_topics", "injected_views"]
+__all__ = [
+    "FAULTS",
+    "Fault",
+    "Proof",
+    "injected_claims",
+    "injected_deliveries",
+    "injected_descriptions",
+    "injected_orders",
+    "injected_topics",
+    "injected_views",
+]

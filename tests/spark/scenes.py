@@ -35,6 +35,8 @@ class Line:
     position: int = 0
     member: str | None = None
     round: int = 0
+    jump: int = 0
+    """Of a delivery: by how much its position is off; later ones follow from it."""
 
     def copy(self, **changes: object) -> Line:
         twin = Line(**{**self.__dict__, "checks": list(self.checks or [])})
@@ -101,6 +103,7 @@ class Scene:
         for index, line in enumerate(self.lines[writer]):
             group = None if line.kind in _STRANGERS else self.group
             member = None if line.kind in _STRANGERS else line.member or (None if self.store else writer)
+            position += line.jump
             place = position if line.kind == "deliver" else line.position
             at = line.at or index
             here = (self.run, writer, index, line.kind, at, at, at, group, member, line.view, line.sender, line.first, line.last)
@@ -128,6 +131,9 @@ class Plan:
     leaves: bool = False
     """The last member dies, or leaves, at the end of the first view."""
     places: bool = True
+    wants: str = "founder"
+    promises: tuple[str, ...] | None = None
+    """What `group` rows state; None: nothing, as in older traces."""
     sent: dict[str, int] = field(default_factory=dict)
 
 
@@ -135,7 +141,8 @@ def scene(run: str, group: str, plan: Plan, seed: int) -> Scene:
     rng = random.Random(f"{seed}/{group}")
     everybody = [f"m{number:02}#{rng.getrandbits(64):016x}" for number in range(plan.members)]
     lines: dict[str, list[Line]] = {member: [Line("open", note="{}")] for member in everybody}
-    about = {"name": group, "order": plan.order, "multicast": plan.multicast, "delivery": plan.delivery, "partitions": plan.partitions}
+    about: dict[str, object] = {"name": group, "order": plan.order, "multicast": plan.multicast, "delivery": plan.delivery}
+    about |= {"partitions": plan.partitions} | ({} if plan.promises is None else {"promises": list(plan.promises)})
     here = list(everybody)
     sent = dict.fromkeys(everybody, 0)
     known: list[tuple[str, int]] = []
@@ -143,7 +150,7 @@ def scene(run: str, group: str, plan: Plan, seed: int) -> Scene:
     for view in range(1, plan.views + 1):
         for member in here:
             if view == 1:
-                lines[member].append(Line("group", view=1, note=json.dumps({**about, "wants": "founder"})))
+                lines[member].append(Line("group", view=1, note=json.dumps({**about, "wants": plan.wants})))
             told = json.dumps({"coordinator": here[0], "previous": view - 1})
             lines[member].append(Line("view", view=view, members=list(here), note=told))
         for number in range(0 if view in plan.empty else plan.rounds // plan.views):
@@ -162,7 +169,7 @@ def scene(run: str, group: str, plan: Plan, seed: int) -> Scene:
 def _stable(plan: Plan, sent: dict[str, int], view: int, places: int) -> list[Line]:
     names: list[Name] = [(0, sender, number) for sender, number in sent.items() if number]
     known = [Line("stable", view=view, names=names)]
-    if plan.order == "total":
+    if plan.order == "total" or "total" in (plan.promises or ()):
         known.append(Line("stable", view=view, amount=places, note="places"))
     return known if plan.places else []
 

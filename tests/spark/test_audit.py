@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 sys.path.insert(0, str(Path(__file__).parent))
 
 from injections import FAULTS, Fault, Proof
-from scenes import Plan, Scene, scene, topic
+from scenes import Line, Plan, Scene, scene, topic
 
 from antiphon.spark.audit import PROMISES, Verdicts, Violation, Witness, audit
 from antiphon.spark.audit.sheet import Limits
@@ -105,7 +105,30 @@ def clean_scenes(seed: int) -> list[Scene]:
     ]
     plans += [replace(plan, dies=True, replies=0.5) for plan in plans[::2]] + [replace(plan, leaves=True) for plan in plans[::3]]
     plans += [Plan(order="semantic", multicast="besteffort", replies=0.5), Plan(order="unordered", multicast="besteffort")]
-    return [scene(RUN, f"clean/{number}", plan, seed) for number, plan in enumerate(plans)] + [topic(RUN, "clean/topic", seed)]
+    plans += [replace(plan, wants=wants) for plan, wants in zip(plans, ("all", "none", "since", "state", "last"), strict=False)]
+    clean = [scene(RUN, f"clean/{number}", plan, seed) for number, plan in enumerate(plans)]
+    clean += [lost_to_all(RUN, f"lost/{wants}", seed, wants) for wants in ("founder", "all", "state")]
+    return [*clean, topic(RUN, "clean/topic", seed)]
+
+
+def lost_to_all(run: str, group: str, seed: int, wants: str) -> Scene:
+    """What a member says last dies with it: those who stay are told that it is lost, and one who answers it is an orphan."""
+    plan = Plan(order="semantic", replies=0.4, batch=1, rounds=16, dies=True, places=False, wants=wants)
+    one = scene(run, group, plan, seed)
+    dead, *_ = reversed(one.members)
+    last = one.of(dead, sender=dead)[-1]
+    for member in one.members[:-1]:
+        line = one.one(member, dead, last.first)
+        received, _ = one.unit(member, line)
+        gap = Line("gap", 1, dead, last.first, last.last, note="state" if wants == "state" else None)
+        one.move(member, [gap], before=received)
+        one.remove(member, received, line)
+        for child in one.of(member):
+            (send,) = [send for send in one.of(child.sender or "", "send") if send.holds(child.first)]
+            lost = [name for name in send.names or [] if name[1:] == (dead, last.first)]
+            if lost:
+                child.note, child.names = "orphaned", lost
+    return one
 
 
 def test_there_are_five_kinds_for_every_promise() -> None:

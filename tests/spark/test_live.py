@@ -149,10 +149,11 @@ def test_an_answer_before_its_question() -> None:
     trace = group("semantic", order, named)
     trace["cid"] = swapped(trace["cid"], 3, 5)
     assert said(trace) == [("parent_before_child", {("cid", 4), ("cid", 6)})]
-    for sort, which in (("recovered", 5), ("orphaned", 3)):
-        trace["cid"][which] = replace(trace["cid"][which], note=sort)
-        assert said(trace) == [], f"{sort} is no breach"
-        trace["cid"][which] = replace(trace["cid"][which], note="")
+    early, late = trace["cid"][3], trace["cid"][5]
+    trace["cid"][5] = replace(late, note="recovered")
+    assert said(trace) == [], "what is recovered is no breach"
+    trace["cid"][3] = replace(early, note="orphaned", names=(Named(1, "ana", 2),))
+    assert said(trace) == [], "the parent was lost when the child was delivered"
 
 
 def test_two_members_with_another_order() -> None:
@@ -168,6 +169,113 @@ def test_two_members_with_another_order() -> None:
     cut = [replace(whole, last=5, checks=whole.checks[:3]), replace(whole, first=6, checks=whole.checks[3:])]
     trace["ben"] = numbered([*trace["ben"][:5], *cut, *trace["ben"][6:]])
     assert said(trace) == []
+
+
+def _stated(trace: Trace, member: str, **changes: object) -> None:
+    """Changes what a member states about the group."""
+    note = json.loads(trace[member][0].note)
+    trace[member][0] = replace(trace[member][0], note=json.dumps({**note, **changes}))
+
+
+def test_promises_select_what_is_judged_whatever_the_order_is_called() -> None:
+    """An order of somebody's own would be called clean however broken it is."""
+    order = [("ana", 1, 2), ("ben", 1, 1), ("cid", 1, 1), ("ana", 3, 9)]
+    for promises, expected in ((["total"], ["total"]), (["heard_before"], []), (["total", "heard_before"], ["total"])):
+        trace = group("lamport", order)
+        for member in MEMBERS:
+            trace[member] = [*trace[member][:-1], *stable(member, 1, 100, order)]
+            _stated(trace, member, promises=promises)
+            trace[member] = numbered(trace[member])
+        assert said(trace) == []
+        trace["cid"] = swapped(trace["cid"], 3, 4)
+        assert [promise for promise, _ in said(trace)] == expected
+        mine = Watch()
+        mine.round([row for rows in trace.values() for row in rows])
+        assert mine.unjudged == [name for name in promises if name == "heard_before"]
+    mine = Watch()
+    mine.round([row for rows in group("whim", order).values() for row in rows])
+    assert mine.unjudged == ["whim"], "an older trace, of an order that is not known"
+
+
+def test_a_description_that_is_broken_or_contradicts_another() -> None:
+    """Whoever audits the group later would judge it by the wrong promises."""
+    clean = [("ana", 1, 2), ("ben", 1, 1)]
+    trace = group("fifo", clean)
+    trace["ben"][0] = replace(trace["ben"][0], note="{")
+    assert said(trace) == [("description", {("ben", 1)})]
+    for changes in ({"order": "total"}, {"delivery": "safe"}, {"promises": ["fifo", "total"]}):
+        trace = group("fifo", clean)
+        for member in MEMBERS:
+            _stated(trace, member, delivery="agreed", promises=["fifo"])
+        assert said(trace) == []
+        _stated(trace, "cid", **changes)
+        assert said(trace) == [("description", {("ana", 1), ("cid", 1)})], changes
+    trace = group("fifo", clean)
+    trace["cid"] = numbered([*trace["cid"], trace["cid"][0]])
+    assert [promise for promise, _ in said(trace)] == ["description"]
+
+
+def test_who_is_not_in_the_group_is_not_heard_and_hears_nothing() -> None:
+    """A stranger could speak to the group, or somebody who left could listen."""
+    trace = group("fifo", [("ana", 1, 2), ("eve", 1, 1)])
+    assert said({"ben": trace["ben"]}) == [("integrity", {("ben", 4)})]
+    trace = group("fifo", [("ana", 1, 2)])
+    trace["cid"] = numbered([*trace["cid"], _row("cid", "leave"), _row("cid", "deliver", view=1, sender="ana", first=3, last=3)])
+    assert said(trace) == [("integrity", {("cid", 5), ("cid", 6)})]
+    trace = group("fifo", [("ana", 1, 2)])
+    trace["cid"][1] = replace(trace["cid"][1], members=(*MEMBERS, "ben"))
+    assert said(trace) == [("views", {("cid", 2)})]
+
+
+def test_a_position_that_does_not_follow() -> None:
+    """A delivery would be missing from the record of a member, and nobody would miss it."""
+    for position in (0, 1, 3, 9):
+        trace = group("unordered", [("ana", 1, 2), ("ben", 1, 1)])
+        trace["cid"][3] = replace(trace["cid"][3], position=position)
+        assert said(trace) == [("positions", {("cid", 3), ("cid", 4)})], position
+    trace = group("unordered", [("ana", 1, 2), ("ben", 1, 1)])
+    trace["cid"][3] = replace(trace["cid"][3], position=9, index=99)
+    assert said({"cid": trace["cid"][:4]}) == [], "rows between the two may have been missed"
+
+
+def test_what_is_called_lost_and_is_not() -> None:
+    """A member that loses messages would only have to say so."""
+    order = [("ana", 1, 1), ("ben", 1, 1), ("ana", 2, 2)]
+    named = [sent("ana", 1, 2), sent("ben", 1, 1, [(1, "ana", 1)])]
+    next_view = {"view": 2, "members": MEMBERS, "note": '{"previous": 1}'}
+
+    def told(note: str = "", apart: bool = False) -> list[tuple[str, set[tuple[str, int]]]]:
+        trace = group("semantic", order, named)
+        lines = [row for row in trace["cid"] if (row.sender, row.first) != ("ana", 2)]
+        trace["cid"] = [*lines, _row("cid", "gap", view=1, sender="ana", first=2, last=2, note=note)]
+        sides = '{"previous": 1, "sides": [["ana", "ben"], ["cid"]]}'
+        after = {**next_view, "note": sides} if apart else next_view
+        return said({member: numbered([*rows, _row(member, "view", **after)]) for member, rows in trace.items()})
+
+    assert [(promise, len(rows)) for promise, rows in told()] == [("agreement", 2)]
+    assert told(note="state") == []
+    assert told(apart=True) == []
+    trace = group("semantic", order, named)
+    trace["cid"] = numbered([*trace["cid"], _row("cid", "gap", view=1, sender="ana", first=2, last=2)])
+    assert [promise for promise, _ in said(trace)] == ["integrity"], "it had delivered it"
+
+
+def test_orphans_that_are_none() -> None:
+    """A member could deliver answers before their questions, and only have to call them orphans."""
+    order = [("ana", 1, 1), ("ben", 1, 1)]
+    named = [sent("ana", 1, 1), sent("ben", 1, 1, [(1, "ana", 1)])]
+    trace = group("semantic", order, named)
+    child = trace["cid"][3]
+    trace["cid"][3] = replace(child, note="orphaned", names=(Named(1, "ana", 1),))
+    assert said(trace) == [("parent_before_child", {("cid", 3), ("cid", 4)})], "it had the parent"
+    trace["cid"][3] = replace(child, note="orphaned")
+    assert said(trace) == [("parent_before_child", {("cid", 4)})], "it names none"
+    trace["cid"][3] = replace(child, note="orphaned", names=(Named(1, "eve", 7),))
+    assert said(trace) == [], "nobody ever sent the parent"
+    trace = group("semantic", order, named)
+    trace["cid"] = [*trace["cid"][:2], replace(child, note="orphaned", names=(Named(1, "ana", 1),)), *trace["cid"][4:]]
+    both = {member: [*rows, _row(member, "view", view=2, members=MEMBERS, note='{"previous": 1}')] for member, rows in trace.items()}
+    assert [promise for promise, _ in said({member: numbered(rows) for member, rows in both.items()})] == ["parent_before_child"]
 
 
 def test_what_differs_counts_only_once_all_knew_it_or_went_on_together() -> None:
@@ -334,10 +442,13 @@ def test_who_falls_silent_holds_up_no_more_than_the_bounds(monkeypatch: pytest.M
 def test_members_that_are_long_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group whose members come and go would remember everybody who ever was in it."""
     monkeypatch.setattr(watch, "BURIED", 10)
+    # Senders that never were members are forgotten as well; a group that promises integrity would report them.
+    about = json.dumps({"order": "mine", "promises": ["no_duplication", "fifo", "total"], "wants": "all"})
 
     def of_turn(row: Told, turn: int) -> Told:
         names = tuple(f"{name}{turn}" for name in row.members)
-        return replace(row, member=f"{row.member}{turn}", writer=f"{row.writer}{turn}", view=turn, members=names)
+        note = about if row.kind == "group" else row.note
+        return replace(row, member=f"{row.member}{turn}", writer=f"{row.writer}{turn}", view=turn, members=names, note=note)
 
     sizes = _sizes(
         [of_turn(row, turn) for rows in group("total", [(f"guest{turn}", 1, 3)]).values() for row in rows] for turn in range(1, 200)
@@ -405,7 +516,7 @@ def test_a_query_tells_breaches_as_files_appear(spark: SparkSession, tmp_path: P
         (odd / "run" / "damaged-000000.parquet").write_bytes(b"PAR1 and nothing more")
         write_rows(_recorded({"ana": broken["ana"][-1:]}, name="trip#2"), odd, "run", "ana-two", 1)
         assert _until(audit, 1) == [("trip#2", "total", (("ana", 5), ("cid", 4)))]
-        again = replace(clean["ben"][3], index=77)
+        again = replace(clean["ben"][3], index=77, position=4)
         write_rows(_recorded({"ben": [again]}, name="trip#1"), odd, "run", "ben", 1)
         assert _until(audit, 1) == [("trip#1", "no_duplication", (("ben", 4), ("ben", 77)))]
         assert audit.found() == []

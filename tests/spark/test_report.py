@@ -8,11 +8,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from pyspark.sql import DataFrame, SparkSession
 
 from antiphon.cli.main import UNUSABLE, main
 from antiphon.sim.swarm import Case, run_seed
-from antiphon.spark.audit.verdict import Summary, Verdict, Verdicts, Violation, Witness
+from antiphon.spark.audit.verdict import Summary, Unjudged, Verdict, Verdicts, Violation, Witness
 from antiphon.spark.delays import Delays
 from antiphon.spark.report.figures import cell, duration, share
 from antiphon.spark.report.findings import Findings
@@ -29,6 +30,20 @@ def verdicts(violations: int = 0) -> Verdicts:
     told = Violation("r", f"{EVIL}#1", "fifo", "2 came before 1", (Witness("r", "ana#1", 7), Witness("r", "ana#1", 8)))
     summary = Summary(40, violations, (told,) * violations)
     return Verdicts(40, 100, (Verdict("r", "g#1", "fifo", 40, violations),), {"fifo": summary, "total": Summary()})
+
+
+def test_what_was_not_judged_is_on_the_page() -> None:
+    """A reader would believe that everything was looked at."""
+    whole = page(findings())
+    assert "Every promise was kept." in whole
+    unjudged = tuple(Unjudged("r", group, EVIL) for group in ("g#1", "g#2"))
+    told = page(findings(verdicts=structs.replace(verdicts(), unjudged=unjudged)))
+    assert "No violation was found. Not judged: " in told
+    assert "not judged in 2 groups" in told
+    assert "every promise" not in told.lower()
+    assert EVIL not in told
+    broken = page(findings(verdicts=structs.replace(verdicts(2), unjudged=unjudged[:1])))
+    assert "Promises were broken: 2 violations. Not judged: " in broken
 
 
 def findings(**more: object) -> Findings:

@@ -26,7 +26,7 @@ VIEW = View(7, (A, B))
 def recording(checks: str = "some", limit: int = 1_000) -> tuple[Recorder, Transcript]:
     recorder = Recorder("run", "", lambda: (1, 2), checks=checks, limit=limit)
     recorder.begin("w#0")
-    transcript = recorder.transcript(G, A, GroupOptions(), None)
+    transcript = recorder.transcript(G, A, GroupOptions(), None, ("fifo",))
     transcript.end_turn(1.0, 0.0, [Installed(VIEW, None)], None)
     return recorder, transcript
 

@@ -13,6 +13,7 @@ from antiphon.errors import UsageError
 from antiphon.model.control import Wants
 from antiphon.model.ids import MessageId, name_of
 from antiphon.model.options import GroupOptions, Settings
+from antiphon.protocol.registry import promises_of
 from antiphon.sim.ground import Ground
 from antiphon.sim.log import Delivered, Received, Sent, Viewed
 from antiphon.sim.network import Constant, LinkModel, NetworkModel
@@ -180,7 +181,19 @@ def test_programs_are_recorded_too() -> None:
     for kind in ("open", "group", "view", "send", "receive", "deliver", "leave", "close"):
         assert kind in kinds
     (group,) = [json.loads(row.note or "") for row in rows if row.kind == "group"]
-    assert (group["name"], group["order"], group["wants"]) == ("trip", "total", "all")
+    assert (group["name"], group["order"], group["wants"]) == ("trip", "total", "founder")
+    assert group["promises"] == [*promises_of(GroupOptions(order="total"))]
+
+
+def test_nothing_is_delivered_to_who_has_left() -> None:
+    """An application that has closed its files on `Departed` would be handed messages of the same turn afterwards."""
+    (case,) = default_cases(range(911, 912))
+    _, rows = run_recorded(case)
+    left: set[str | None] = set()
+    for row in sorted(rows, key=lambda row: (row.writer, row.index)):
+        left |= {row.member} if row.kind == "leave" else set()
+        assert row.kind != "deliver" or row.member not in left, row
+    assert left
 
 
 def test_who_is_not_recorded_says_so() -> None:

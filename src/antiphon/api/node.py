@@ -194,8 +194,8 @@ class Node:
         """Found a group; `options` are those of `GroupOptions`. Raises GroupExists if a group of this name is in reach: a node that has
         just started waits a moment to hear of it. `type` is what its messages are, bytes if it is left out; `state` gives the
         application's state to those who join with `history="state"`, as of the last message that was handed out here: it is called when a
-        reader asks for the next message, or while none is handling one. `on="store"`: the group is on the node's store, and needs no network
-        between its members; its options are `silence_s`, after which a member that sends no heartbeat is removed, and `retention_s`, how
+        reader asks for the next message, or while none is handling one. `on="store"`: the group is on the node's store, and needs no
+        network between its members; its options are `silence_s`, after which a member that sends no heartbeat is removed, and `retention_s`, how
         long its messages are kept."""
         core, codec = self._awake(), codec_for(type)
         if _on_store(on):

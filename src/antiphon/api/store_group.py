@@ -31,6 +31,7 @@ from antiphon.model.frames import BATCH_LIMIT, Batch
 from antiphon.model.ids import Address, MemberId, MessageId
 from antiphon.model.options import GroupOptions
 from antiphon.model.payload import PayloadCodec
+from antiphon.protocol.registry import promises_of
 from antiphon.store.acknowledgement import Queued
 from antiphon.store.contact import ContactEvent
 from antiphon.store.groups import values
@@ -80,7 +81,8 @@ class StoreGroup(Group):
     def info(self) -> GroupInfo:
         """What the node tells of it: its members have no addresses."""
         view = self.view
-        return GroupInfo(self.id, self.name, self.options, view.id, tuple((member, Address("")) for member in view.members))
+        seats = tuple((member, Address("")) for member in view.members)
+        return GroupInfo(self.id, self.name, self.options, view.id, seats, promises=promises_of(self.options))
 
     # -- sending ---------------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,9 @@ from typing import Annotated, TypeAlias
 import typer
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document instead of text for people.")]
+Strict: TypeAlias = Annotated[
+    bool, typer.Option("--strict", metavar="", help="Exit with status 3 if no violation was found but a promise could not be judged.")
+]
 Trace: TypeAlias = Annotated[
     Path | None, typer.Option("--trace", metavar="DIR", help="Record what happens, in files in this directory: see antiphon trace.")
 ]

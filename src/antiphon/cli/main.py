@@ -18,7 +18,8 @@ from collections.abc import Sequence
 
 from antiphon.errors import AntiphonError
 
-OK, BROKEN, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+OK, BROKEN, UNUSABLE, UNJUDGED, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit statuses. `UNJUDGED`: nothing is broken, but not everything could be checked (`--strict`)."""
 
 _EXTRA_BY_MODULE = {
     **dict.fromkeys(("typer", "rich", "textual"), "cli"),

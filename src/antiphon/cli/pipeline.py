@@ -20,7 +20,7 @@ from antiphon.cli import (
     submit,
     terminal,
 )
-from antiphon.cli.main import BROKEN
+from antiphon.cli.main import BROKEN, UNJUDGED
 from antiphon.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,14 +70,17 @@ def ingest(
 @app.command()
 def audit(
     directory: Traces,
+    strict: arguments.Strict = False,
     json: arguments.Json = False,
     master: spark.Master = None,
     remote: spark.Remote = None,
     settings: spark.Settings = None,
 ) -> None:
-    """Check every promise over everything that was recorded, and show the rows that prove a broken one.
+    """Check the promises of each group over everything that was recorded, and show the rows that prove a broken one. Promises for which
+    the audit has no check, of an order of your own, are listed as not judged.
 
-    Leaves with 0 when all were kept, with 1 when one was broken, and with 2 when there is nothing that could be audited."""
+    Exits with 0 if no violation was found, 1 if a promise was broken, and 2 if there is nothing that could be audited; with --strict, with
+    3 if no violation was found and a promise was not judged."""
     from antiphon.spark.audit import audit as judge
     from antiphon.spark.tables import Tables
 
@@ -97,6 +100,8 @@ def audit(
         _print_aside(aside, 0)
     if not verdicts.clean:
         raise typer.Exit(BROKEN)
+    if strict and not verdicts.complete:
+        raise typer.Exit(UNJUDGED)
 
 
 @app.command()
@@ -111,10 +116,12 @@ def _print_verdicts(verdicts: Verdicts) -> None:
         table.add_column(heading, justify="right")
     for name, summary in verdicts.promises.items():
         table.add_row(name, f"{summary.checked:,}", f"{summary.violations:,}", style="bold red" if summary.violations else "")
+    for name in verdicts.not_judged:
+        table.add_row(escape(name), "not judged", "", style="yellow")
     terminal.out.print(table)
     groups = len({(verdict.run, verdict.group) for verdict in verdicts.verdicts})
     told = f"{verdicts.events:,} deliveries in {groups:,} groups ({verdicts.rows:,} rows)"
-    terminal.out.print(f"{told}: {'every promise was kept' if verdicts.clean else 'promises were BROKEN'}")
+    terminal.out.print(f"{told}: {verdicts.outcome()}", markup=False)
     for name, summary in verdicts.promises.items():
         for violation in summary.witnesses[:_SHOWN]:
             rows = ", ".join(f"{each.writer} #{each.index:,}" for each in violation.witness)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from antiphon.cli import arguments, figures, spark, terminal
-from antiphon.cli.main import BROKEN
+from antiphon.cli.main import BROKEN, UNJUDGED
 
 
 def add(app: typer.Typer) -> None:
@@ -21,6 +21,7 @@ def report(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where the page is written.")] = Path("report.html"),
     sweep: Annotated[str | None, typer.Option(metavar="DIRECTORY", help="Results of `antiphon pipeline sweep` to show as well.")] = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="What stands on top of the page.")] = "",
+    strict: arguments.Strict = False,
     json: arguments.Json = False,
     master: spark.Master = None,
     remote: spark.Remote = None,
@@ -28,7 +29,8 @@ def report(
 ) -> None:
     """Write one HTML page with the audit, the delays, the conversations and, if you like, a sweep: for somebody who was not there.
 
-    The page needs no network and no other file. Leaves with 1 when the audit found a broken promise."""
+    The page needs no network and no other file. Exits with 1 if the audit found a broken promise; with --strict, with 3 if it found none
+    and a promise was not judged."""
     import msgspec
 
     from antiphon.spark.report.findings import gather
@@ -49,10 +51,14 @@ def report(
         found = gather(tables, directory, results)
     again = ["antiphon pipeline report", shlex.quote(directory), *(["--sweep", shlex.quote(sweep)] if sweep else [])]
     out.write_text(page(found, title, [" ".join(again)]), encoding="utf-8")
-    clean = found.verdicts is None or found.verdicts.clean
+    verdicts = found.verdicts
+    assert verdicts is not None, "gather asks the audit"
     if json:
-        terminal.print_json({"page": str(out), "clean": clean, "findings": msgspec.to_builtins(found)})
+        result = {"page": str(out), "clean": verdicts.clean, "complete": verdicts.complete, "findings": msgspec.to_builtins(found)}
+        terminal.print_json(result)
     else:
-        terminal.out.print(f"{out} is written: {'every promise was kept' if clean else 'promises were BROKEN'}", markup=False)
-    if not clean:
+        terminal.out.print(f"{out} is written: {verdicts.outcome()}", markup=False)
+    if not verdicts.clean:
         raise typer.Exit(BROKEN)
+    if strict and not verdicts.complete:
+        raise typer.Exit(UNJUDGED)

@@ -63,6 +63,11 @@ DESCRIPTION_LIMIT = 256
 """Characters in what a group says of itself."""
 GROUPS_LIMIT = 1_024
 """The most groups in one frame."""
+PROMISES_LIMIT = 64
+"""The most promises that a group may name."""
+PROMISE_NAME_LIMIT = 64
+"""Characters in the name of a promise."""
+PromiseName: TypeAlias = Annotated[str, Meta(max_length=PROMISE_NAME_LIMIT)]
 GUEST_LIMIT = 1_024
 """The most messages of an outsider in one frame."""
 Tone: TypeAlias = Literal["say", "ask", "reply"]
@@ -100,6 +105,8 @@ class GroupInfo(Struct, array_like=True, frozen=True):
     view: Number
     members: Seats
     left: Annotated[tuple[MemberId, ...], Meta(max_length=MEMBER_LIMIT)] = ()
+    promises: Annotated[tuple[PromiseName, ...], Meta(max_length=PROMISES_LIMIT)] = ()
+    """Names of what the group promises; empty from a node of an older version."""
 
 
 class Groups(Struct, array_like=True, tag=7, frozen=True):

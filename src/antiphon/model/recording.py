@@ -27,8 +27,11 @@ class Recorder(Protocol):
         """Recording begins, if it has not; the writer's name is nobody else's."""
         ...
 
-    def transcript(self, group: GroupId, member: MemberId, options: GroupOptions, wants: Wants | None) -> Transcript:
-        """Takes down one membership; `wants` is None for who was there when the group began."""
+    def transcript(
+        self, group: GroupId, member: MemberId, options: GroupOptions, wants: Wants | None, promises: tuple[str, ...]
+    ) -> Transcript:
+        """Return a transcript for one membership. `wants` is None for a founder of the group; `promises` are the group's promises by
+        name."""
         ...
 
     def store(self) -> StoreTranscript:

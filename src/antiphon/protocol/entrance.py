@@ -24,7 +24,7 @@ from antiphon.protocol.discovery.directory import Directory
 from antiphon.protocol.membership.founding import contradiction
 from antiphon.protocol.membership.membership import Membership
 from antiphon.protocol.membership.port import Port
-from antiphon.protocol.registry import stages
+from antiphon.protocol.registry import promises_of, stages
 from antiphon.protocol.routes import Routes
 from antiphon.protocol.search import Search
 from antiphon.protocol.timers import Timers
@@ -170,7 +170,7 @@ class Entrance:
             find_contacts=lambda advertise: self._find_contacts(group, advertise),
             public=public,
             on_accept=None if watch is None else lambda batch, low, high: watch(group, batch, low, high),
-            transcript=None if recorder is None else recorder.transcript(group, me, options, wants),
+            transcript=None if recorder is None else recorder.transcript(group, me, options, wants, promises_of(options)),
         )
         self._memberships[group] = member
         self._touch(member)

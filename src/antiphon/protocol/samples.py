@@ -45,7 +45,7 @@ def sample_endpoint(endpoint: Endpoint, drops: Mapping[str, int] | None = None) 
     if isinstance(multicast, Reliable):
         repairs = {"asked": multicast.repair.requests_sent, "sent": multicast.repair.repairs_sent}
         kept = sum(stream.high - stream.stable for stream in multicast.data.values())
-        if ordering.makes_records:
+        if ordering.numbers_places:
             places = multicast.record_streams[endpoint.view.members[0]].stable
     queues = {"held": ordering.held, "unstable": kept, "unsent": endpoint.unsent}
     transcript.sample(endpoint.view.id, multicast.known_stable(), places, drops or endpoint.context.drops, repairs, queues)

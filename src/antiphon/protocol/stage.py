@@ -94,6 +94,12 @@ class Ordering(ABC):
     """Whether this order can live with messages that never arrive."""
     makes_records: ClassVar[bool] = False
     """Whether it uses the record streams."""
+    numbers_places: ClassVar[bool] = False
+    """Whether the coordinator's record stream numbers the places of a total order, one number for each message."""
+    promises: ClassVar[tuple[str, ...] | None] = None
+    """Names of what this order promises beyond every group's promises (`registry.promises_of`). They are part of the group's description
+    and of its trace, and select the checks of the audit. None: not declared; the order's name then stands for them, and the audit lists
+    it as not judged."""
     crowded = False
     """Whether so much waits that every batch must be asked about with `refuses`."""
 

@@ -16,6 +16,7 @@ from antiphon.model.ids import GroupId, MemberId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.view import View
 from antiphon.protocol.endpoint import Endpoint
+from antiphon.protocol.registry import promises_of
 from antiphon.protocol.samples import sample_endpoint
 from antiphon.sim.log import MemberLog, Viewed
 from antiphon.sim.process import Process
@@ -59,7 +60,8 @@ class Member(Process[Endpoint]):
         self._recorder, transcript = recorder, None
         if recorder is not None:
             recorder.begin(self.id)
-            transcript = recorder.transcript(group, self.id, options, None if cut is None else Wants("none"))
+            wants = None if cut is None else Wants("none")
+            transcript = recorder.transcript(group, self.id, options, wants, promises_of(options))
             transcript.begins(cut or {})
             transcript.end_turn(self.now(), 0.0, [Installed(view, None)], None)
         self._core = Endpoint(

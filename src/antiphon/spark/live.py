@@ -10,8 +10,10 @@ Nodes that shall be watched record with a short `rotate_s` (one second, say): fi
 group is judged by a `Watch` whose state Spark keeps. How long it takes from a row to a report: `rotate_s`, up to `TRIGGER_S`, and the
 micro-batch, which is about a second on a machine that has time for it.
 
-Judged are `no_duplication`, `fifo`, `integrity` (checksums), `total` and `parent_before_child`, from what is in the trace; see `watching`
-for what is kept of it and when that is forgotten. What follows from something missing is the audit's, afterwards.
+Judged are `no_duplication`, `fifo`, `integrity`, `total` and `parent_before_child`, where the group's description promises them; that
+members describe the group alike and number their deliveries; and that a message which is called lost is lost. All of it from what is in the
+trace; see `watching` for what is kept of it and when that is forgotten. What follows from something missing is the audit's, afterwards.
+Promises that neither of the two can judge are listed in `not_judged`.
 
 Files that are no traces, or damaged, are passed over here; `antiphon pipeline ingest` counts them.
 """
@@ -29,7 +31,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from antiphon.errors import UsageError, WorldError
-from antiphon.spark.audit.verdict import Violation, Witness
+from antiphon.spark.audit.verdict import Unjudged, Violation, Witness
 from antiphon.spark.inspection import literally
 from antiphon.spark.tables import EVENTS
 from antiphon.spark.watching.told import COLUMNS, KINDS, decode_row
@@ -49,7 +51,7 @@ SETTINGS = {
 }
 """What makes micro-batches short; for the session that runs the query."""
 
-_FOUND = "run string, group string, promise string, sentence string, witness string"
+_FOUND = "run string, group string, promise string, sentence string, witness string, judged boolean"
 _WITNESS = "array<struct<run: string, writer: string, index: bigint>>"
 _STATE = "watch binary"
 
@@ -60,6 +62,8 @@ class LiveAudit:
     def __init__(self, spark: SparkSession, query: StreamingQuery, table: str) -> None:
         self._spark, self._query, self._table = spark, query, table
         self._told = 0
+        self.not_judged: list[Unjudged] = []
+        """Promises of the groups seen so far for which there is no check, live or afterwards; `found` adds to it."""
 
     @classmethod
     def start(cls, spark: SparkSession, directory: str) -> LiveAudit:
@@ -78,7 +82,8 @@ class LiveAudit:
             raise WorldError(f"the live audit has ended: {str(error).strip().partition(chr(10))[0][:300]}")
         rows = self._spark.table(self._table).collect()
         fresh, self._told = rows[self._told :], len(rows)
-        return [_violation(row) for row in fresh]
+        self.not_judged += [Unjudged(row.run, row.group, row.promise) for row in fresh if not row.judged]
+        return [_violation(row) for row in fresh if row.judged]
 
     @property
     def batches(self) -> int:
@@ -104,13 +109,14 @@ def follow(spark: SparkSession, directory: str) -> DataFrame:
 
 
 def live_audit(rows: DataFrame) -> DataFrame:
-    """A stream of trace rows to a stream of violations.
+    """A stream of trace rows to a stream of violations, and of promises that are not judged.
 
-    +---+------+--------------+-------------------------------------------+------------------------------+
-    |run|group |promise       |sentence                                   |witness                       |
-    +---+------+--------------+-------------------------------------------+------------------------------+
-    |run|trip#9|no_duplication|ben#2 delivered message 7 of ana#1 twice   |[{run, ben, 31}, {run, ben, 40}]|
-    +---+------+--------------+-------------------------------------------+------------------------------+
+    +---+------+--------------+-------------------------------------------+--------------------------------+------+
+    |run|group |promise       |sentence                                   |witness                         |judged|
+    +---+------+--------------+-------------------------------------------+--------------------------------+------+
+    |run|trip#9|heard_before  |                                           |[]                              |false |
+    |run|trip#9|no_duplication|ben#2 delivered message 7 of ana#1 twice   |[{run, ben, 31}, {run, ben, 40}]|true  |
+    +---+------+--------------+-------------------------------------------+--------------------------------+------+
     """
     judged = (
         rows.where(F.col("group").isNotNull() & F.col("kind").isin(*KINDS) & F.col("index").isNotNull() & F.col("writer").isNotNull())
@@ -127,11 +133,15 @@ def _watch_group(key: tuple[Any, ...], tables: Iterator[pd.DataFrame], state: Gr
 
     run, group = str(key[0]), str(key[1])
     watch = Watch.of(bytes(state.get[0]) if state.exists else None)
+    known = len(watch.unjudged)
     breaches = watch.round([decode_row(row) for table in tables for row in table["row"]])
+    unjudged = watch.unjudged[known:]
     if watch.over:
         state.remove()
     else:
         state.update((watch.state(),))
+    if unjudged:
+        yield pd.DataFrame({"run": run, "group": group, "promise": unjudged, "sentence": "", "witness": "[]", "judged": False})
     if breaches:
         witnesses = [[{"run": run, "writer": spot.writer, "index": spot.index} for spot in breach.witness] for breach in breaches]
         yield pd.DataFrame(
@@ -141,6 +151,7 @@ def _watch_group(key: tuple[Any, ...], tables: Iterator[pd.DataFrame], state: Gr
                 "promise": [breach.promise for breach in breaches],
                 "sentence": [breach.sentence for breach in breaches],
                 "witness": [msgspec.json.encode(witness).decode() for witness in witnesses],
+                "judged": True,
             }
         )
 

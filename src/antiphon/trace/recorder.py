@@ -61,8 +61,10 @@ class Recorder:
             self.writer, self.open = writer, True
             self.add("open", note=json.dumps(self.about))
 
-    def transcript(self, group: GroupId, member: MemberId, options: GroupOptions, wants: Wants | None) -> Transcript:
-        transcript = Transcript(self, group, member, options, wants)
+    def transcript(
+        self, group: GroupId, member: MemberId, options: GroupOptions, wants: Wants | None, promises: tuple[str, ...]
+    ) -> Transcript:
+        transcript = Transcript(self, group, member, options, wants, promises)
         self._transcripts.append(transcript)
         return transcript
 

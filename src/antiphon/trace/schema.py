@@ -18,8 +18,9 @@ What holds for every trace:
 |---|---|---|
 | `open` | writer | recording begins; `note` is JSON: version of Antiphon, host, process, clock |
 | `close` | writer | recording ends in order |
-| `group` | member | this member is in the group from here on; `note` is JSON: the group's name and options, and what the member \
-                    `wants` of the time before it came |
+| `group` | member | this member is in the group from here on; `note` is JSON: the group's `name` and options, the names of its \
+                    `promises` (absent in older traces), and what the member `wants` of the time before it came (`founder`: there was \
+                    none; older traces say `all`) |
 | `send` | member | messages `first … last` were accepted from the application in `view`; `names`, `checks`, `amount` (bytes). \
                    They may leave in a later view. `note` is `guest` for an outsider's messages (one may come through two members; it is \
                    then delivered once), `after` where `names` are only followed, not answered |

@@ -51,9 +51,17 @@ _BELIEVED_S = 3_600.0
 
 
 class Transcript:
-    def __init__(self, recorder: Recorder, group: GroupId, member: MemberId, options: GroupOptions, wants: Wants | None) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        group: GroupId,
+        member: MemberId,
+        options: GroupOptions,
+        wants: Wants | None,
+        promises: tuple[str, ...],
+    ) -> None:
         self._recorder, self._group, self._me = recorder, group, member
-        self._options, self._wants = options, wants
+        self._options, self._wants, self._promises = options, wants, promises
         self._each = recorder.each
         self._view = self._position = self._hlc = 0
         self._introduced = False
@@ -290,8 +298,9 @@ class Transcript:
     def _install(self, event: Installed) -> None:
         if not self._introduced:
             self._introduced = True
-            wants = "all" if self._wants is None else self._wants.kind
-            about = {"name": name_of(self._group), **msgspec.structs.asdict(self._options), "wants": wants}
+            wants = "founder" if self._wants is None else self._wants.kind
+            options = msgspec.structs.asdict(self._options)
+            about = {"name": name_of(self._group), **options, "promises": [*self._promises], "wants": wants}
             self._add("group", view=event.view.id, note=json.dumps(about))
         view, previous = event.view, event.previous
         self._view, self._places, self._stable = view.id, 0, {}

@@ -119,7 +119,8 @@ def merge(known: GroupInfo, info: GroupInfo, teller: Address | None = None) -> G
         return known
     newest = info if info.view >= known.view else known
     members = tuple(address_by_member.items())[:MEMBER_LIMIT]
-    return GroupInfo(known.id, newest.description, newest.options, newest.view, members, left)
+    promises = newest.promises or known.promises or info.promises
+    return GroupInfo(known.id, newest.description, newest.options, newest.view, members, left, promises)
 
 
 def sound(info: GroupInfo) -> bool:

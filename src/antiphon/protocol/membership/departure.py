@@ -67,6 +67,9 @@ class Departure:
             member.detector.stop()
             member.founding.end()
             member.private.close()
+            if member.endpoint is not None:
+                # Deliveries of this turn come before Departed, and none comes after it.
+                member.deliveries.hear_all(member.endpoint)
             self._port.tell(Departed(reason, member.unsent if unsaid is None else unsaid))
 
     def left_alone(self) -> None:

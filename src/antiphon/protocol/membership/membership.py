@@ -40,6 +40,7 @@ from antiphon.protocol.membership.quorum import Chain
 from antiphon.protocol.membership.seeker import ABSENT_LIMIT, Seeker
 from antiphon.protocol.membership.slowness import Slowness
 from antiphon.protocol.outbox import Destination
+from antiphon.protocol.registry import promises_of
 from antiphon.protocol.routes import Routes
 from antiphon.protocol.stage import Context, OnAccept
 from antiphon.protocol.sync.history import History
@@ -294,7 +295,8 @@ class Membership:
                 if outbox.sends:
                     self._take_sends(outbox.sends)
                 if outbox.events:
-                    self.deliveries.take(outbox.events)
+                    if not self.departed:
+                        self.deliveries.take(outbox.events)
                     outbox.events.clear()
             if self.agreement.aimed:
                 self.agreement.review()
@@ -479,7 +481,8 @@ class Membership:
         """What outsiders are told."""
         view = self.port.view
         seats = () if view is None else tuple((member, self.port.address_by_member[member]) for member in view.members)
-        return c.GroupInfo(self.group, self.description, self.port.options, self.agreement.view_id, seats, tuple(self.left)[-ABSENT_LIMIT:])
+        left, options = tuple(self.left)[-ABSENT_LIMIT:], self.port.options
+        return c.GroupInfo(self.group, self.description, options, self.agreement.view_id, seats, left, promises_of(options))
 
     def stats(self) -> dict[str, object]:
         """Counters and gauges, plain values in one flat dictionary: those of the endpoint, the history and synchronisation, and of the

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from antiphon.errors import BadFrame
 from antiphon.model import codec
@@ -35,6 +35,8 @@ Handler: TypeAlias = Callable[[Any, bytes, MemberId | None], bool | None]
 
 
 class Multicast(ABC):
+    promises: ClassVar[tuple[str, ...]] = ()
+    """Names of what this multicast promises beyond every group's promises."""
     stability: Stability | None = None
     """Who keeps count of what the others have, where anybody does; wants to be flushed at the end of a turn with news."""
 

@@ -25,6 +25,7 @@ from antiphon.protocol.stage import CLOCK_LIMIT_S, Context, OnAccept, Ordering
 
 
 class Reliable(Multicast):
+    promises = ("agreement", "nothing_lost", "virtual_synchrony")
     forwards = False
     """Whether a frame is sent on by those who receive it."""
 

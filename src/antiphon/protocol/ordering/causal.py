@@ -13,6 +13,7 @@ Cost: O(entries in the stamp) per batch, O(log h) per wait for h held ranges.
 from __future__ import annotations
 
 import heapq
+from typing import ClassVar
 
 from antiphon.model.events import Why
 from antiphon.model.frames import Batch, Stamp
@@ -23,6 +24,8 @@ from antiphon.protocol.stage import Context, Ordering
 
 
 class Causal(Ordering):
+    promises: ClassVar[tuple[str, ...] | None] = ("fifo", "causal", "parent_before_child")
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._begin(context.view, [context.cut.get(member, 0) for member in context.view.members])

@@ -5,6 +5,8 @@ Keeps what arrived beyond a gap, per sender, keyed by its first number. Cost: on
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from antiphon.model.events import Delivery, Why
 from antiphon.model.frames import Batch
 from antiphon.model.ids import MemberId, MessageId
@@ -14,6 +16,8 @@ from antiphon.protocol.stage import Context, Ordering
 
 
 class Fifo(Ordering):
+    promises: ClassVar[tuple[str, ...] | None] = ("fifo",)
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._next_by_sender = {sender: cut + 1 for sender, cut in context.cut.items()}

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import compress
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from antiphon.errors import UnknownParent
 from antiphon.model.events import Orphaned, Why
@@ -139,6 +139,7 @@ _PAST_LIMIT = 65_536
 
 class Semantic(Ordering):
     over_besteffort = True
+    promises: ClassVar[tuple[str, ...] | None] = ("parent_before_child", "minimality")
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from operator import le
+from typing import ClassVar
 
 from antiphon.model.events import Delivery, Why
 from antiphon.model.frames import Batch, Record, Stamp
@@ -32,6 +33,8 @@ _PLACE_BYTES = 24
 
 class Total(Ordering):
     makes_records = True
+    numbers_places = True
+    promises: ClassVar[tuple[str, ...] | None] = ("fifo", "causal", "total", "parent_before_child")
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

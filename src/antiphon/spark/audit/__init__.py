@@ -9,15 +9,20 @@ judges that sort the rows of those groups (`integrity`, `causal`, `parents`, `mi
 what is wrong as **findings** (`finding.py`); only for those the trace is looked at again, to name the rows that prove them (`opening.py`).
 So a clean trace costs one walk, and a broken group what it takes to explain it.
 
+Which promises a group gives is in its `group` rows (`promised.py`), by name; judges ask for names, never for the order's. A name that no
+judge knows is reported as not judged. `gap` rows and orphans' marks are believed only as far as no other member contradicts them
+(`losses.py`).
+
 | file | promises |
 |---|---|
-| `integrity`, `strangers` | integrity |
+| `description`, `presence` | description, positions |
+| `integrity`, `strangers`, `presence` | integrity |
 | `no_duplication`, `fifo` | from `ranges` |
 | `validity` | validity, nothing_lost |
 | `agreement`, `virtual_synchrony`, `views` | from ledgers |
 | `total` | by sums over blocks of places |
 | `causal` | by clocks |
-| `parents` | parent_before_child |
+| `parents`, `orphans` | parent_before_child |
 | `minimality` | minimality |
 | `topics` | all of durable topics |
 """
@@ -25,6 +30,6 @@ So a clean trace costs one walk, and a broken group what it takes to explain it.
 from __future__ import annotations
 
 from antiphon.spark.audit.audit import audit
-from antiphon.spark.audit.verdict import PROMISES, Summary, Verdict, Verdicts, Violation, Witness
+from antiphon.spark.audit.verdict import PROMISES, Summary, Unjudged, Verdict, Verdicts, Violation, Witness
 
-__all__ = ["PROMISES", "Summary", "Verdict", "Verdicts", "Violation", "Witness", "audit"]
+__all__ = ["PROMISES", "Summary", "Unjudged", "Verdict", "Verdicts", "Violation", "Witness", "audit"]

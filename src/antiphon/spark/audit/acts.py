@@ -6,16 +6,22 @@ contain the run: `group_id`, `member_id`, `sender_id`. Two of a hundred thousand
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
+from antiphon.spark.audit.promised import BY_ORDER, BY_REPAIR, COMMON, SAFE
 from antiphon.spark.tables import Tables, table_of
 
-_ABOUT = StructType([StructField(name, StringType()) for name in ("order", "multicast", "delivery", "partitions", "wants")])
+_ABOUT = StructType(
+    [
+        *(StructField(name, StringType()) for name in ("order", "multicast", "delivery", "wants")),
+        StructField("promises", ArrayType(StringType())),
+    ]
+)
 
 Chosen = Callable[[DataFrame], DataFrame]
 _FEW_GROUPS = 200
@@ -23,11 +29,13 @@ _FEW_GROUPS = 200
 
 
 class Acts:
-    """`rows`: of all groups, with ids. `lives`: each member with its writer. `groups`: each group with its options. Those two are made when
-    somebody asks for them, and kept until the end, because whoever looks at rows asks for both.
+    """`rows`: of all groups, with ids. `lives`: each member with its writer. `groups`: each group with its promises. Those two are made
+    when somebody asks for them, and kept until the end, because whoever looks at rows asks for both.
 
-        lives:   group_id  member_id  run  group  member  writer  index  wants  closed  crashed  rank  order  multicast  …
-        groups:  group_id  run  group  order  multicast  delivery  partitions
+        lives:   group_id  member_id  run  group  member  writer  index  note  wants  promises  closed  crashed  rank
+        groups:  group_id  run  group  promises
+
+    The promises of a group are those that most of its members state; null where no member's `group` row can be read.
     """
 
     def __init__(self, rows: DataFrame, writers: DataFrame, chosen: Chosen | None = None, whole: Acts | None = None) -> None:
@@ -49,8 +57,8 @@ class Acts:
     def groups(self) -> DataFrame:
         if self._whole is not None and self._chosen is not None:
             return self._chosen(self._whole.groups)
-        options = ("run", "group", "order", "multicast", "delivery", "partitions")
-        return self.lives.groupBy("group_id").agg(*(F.max(name).alias(name) for name in options)).persist()
+        names = [F.max(name).alias(name) for name in ("run", "group")]
+        return self.lives.groupBy("group_id").agg(*names, F.mode("promises", True).alias("promises")).persist()
 
     def __enter__(self) -> Acts:
         return self
@@ -81,12 +89,18 @@ class Acts:
         """Who is in these groups: `member_id member writer`."""
         return self.lives.where(F.col("group_id").isin(groups)).select("member_id", "member", "writer")
 
+    def named_by_rows(self, members: list[int]) -> DataFrame:
+        """Members of whom there is no `group` row, by their other rows: `member_id member writer`."""
+        rows = self.rows.where(F.col("member_id").isin(members) & F.col("member").isNotNull())
+        return rows.groupBy("member_id").agg(F.min("member").alias("member"), F.min("writer").alias("writer"))
+
     def of_kinds(self, *kinds: str) -> DataFrame:
         return self.rows.where(F.col("kind").isin(*kinds))
 
-    def in_order(self, orders: tuple[str, ...], *kinds: str) -> DataFrame:
-        """Rows of these kinds in groups with one of these orders, with the group's options."""
-        return self.of_kinds(*kinds).join(F.broadcast(self.groups.where(F.col("order").isin(*orders)).drop("run", "group")), "group_id")
+    def promising(self, promise: str, *kinds: str) -> DataFrame:
+        """Rows of these kinds in groups that give this promise, with all promises of the group."""
+        groups = self.groups.where(F.array_contains("promises", promise)).drop("run", "group")
+        return self.of_kinds(*kinds).join(F.broadcast(groups), "group_id")
 
 
 def identified(rows: DataFrame) -> DataFrame:
@@ -105,14 +119,37 @@ def member_id(member: Column) -> Column:
 
 
 def lives_of(rows: DataFrame, writers: DataFrame) -> DataFrame:
-    """Who was a member of what, by its `group` row. `rank` numbers the members of a group from 0."""
-    about = F.from_json("note", _ABOUT)
+    """Who was a member of what, by its first `group` row. `rank` numbers the members of a group from 0."""
+    about = F.col("about")
+    readable = F.coalesce(about["order"] != "", F.lit(False))
     ends = writers.select("run", "writer", "closed", "crashed", "contiguous")
+    first = Window.partitionBy("group_id", "member_id").orderBy("index")
     return (
         rows.where(F.col("kind") == "group")
-        .select("run", "group", "member", "writer", "index", "group_id", "member_id", about.alias("about"))
-        .select("*", "about.*")
-        .drop("about")
+        .select("run", "group", "member", "writer", "index", "group_id", "member_id", "note", F.from_json("note", _ABOUT).alias("about"))
+        .withColumn("place", F.row_number().over(first))
+        .where(F.col("place") == 1)
+        .withColumns(
+            {
+                "wants": F.when(readable, F.coalesce(about["wants"], F.lit("all"))).otherwise(""),
+                "promises": F.when(readable, _promises(about)),
+            }
+        )
+        .drop("about", "place")
         .join(F.broadcast(ends), ["run", "writer"], "left")
         .withColumn("rank", (F.row_number().over(Window.partitionBy("group_id").orderBy("member_id")) - 1).cast("bigint"))
     )
+
+
+def _promises(about: Column) -> Column:
+    """Return `Description.promises` in SQL, a sorted array, of a struct of `order`, `multicast`, `delivery` and `promises`."""
+
+    def array(names: Iterable[str]) -> Column:
+        return F.array(*(F.lit(name) for name in names)).cast("array<string>")
+
+    by_order = F.array(about["order"])
+    for order, names in BY_ORDER.items():
+        by_order = F.when(about["order"] == order, array(names)).otherwise(by_order)
+    repaired = F.when(about["multicast"].eqNullSafe("besteffort"), array(())).otherwise(array(BY_REPAIR))
+    safe = F.when(about["delivery"].eqNullSafe("safe"), array((SAFE,))).otherwise(array(()))
+    return F.array_sort(F.array_distinct(F.coalesce(about["promises"], F.concat(array(COMMON), repaired, safe, by_order))))

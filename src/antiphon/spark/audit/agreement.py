@@ -1,9 +1,9 @@
 """Agreement: what one member that stays delivers, all that stay deliver.
 
 At the end of a trace those are judged who stand together in one view, all of them: everything any of them has, whichever way it came,
-the others have, were told that it is lost, or have in the state they were given; a newcomer that did not want everything, from its
-beginning on. Of a member that crashed, or whose trace has no end, what all were known to have by then, or in a safe group all it delivered,
-is delivered by those who went on.
+the others have, were told that it is lost (`losses` says when that is believed), or have in the state they were given; a newcomer that did
+not want everything, from its beginning on. Of a member that crashed, or whose trace has no end, what all were known to have by then, or in
+a safe group all it delivered, is delivered by those who went on.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Iterator
 
 from antiphon.spark.audit.finding import Finding, Point
 from antiphon.spark.audit.ledger import GroupLedger, MemberLedger, Ranges, size, united, without
+from antiphon.spark.audit.losses import believed
+from antiphon.spark.audit.promised import SAFE
 from antiphon.spark.audit.ranges import ORDINARY
 
 _WHOLE = ("founder", "all")
 
 
 def judge(ledger: GroupLedger) -> Iterator[Finding]:
-    if not ledger.repairs:
+    if "agreement" not in ledger.promises:
         return
     standing = ledger.last_view()
     yield Finding(ledger.group, "agreement", checked=sum(member.counts["delivered"] for member in standing))
@@ -26,7 +28,7 @@ def judge(ledger: GroupLedger) -> Iterator[Finding]:
     for sender in sorted(senders):
         everything = without(united(piece for member in standing for piece in member.ranges(sender)), ledger.guests_of(sender))
         for member in standing:
-            missing = without(without(everything, member.ranges(sender)), excused(member, sender))
+            missing = without(without(everything, member.ranges(sender)), excused(ledger, member, sender))
             if missing:
                 number = missing[0][0]
                 other = next(other for other in standing if any(first <= number <= last for first, last in other.ranges(sender)))
@@ -36,9 +38,9 @@ def judge(ledger: GroupLedger) -> Iterator[Finding]:
             yield from _crashed(ledger, member)
 
 
-def excused(member: MemberLedger, sender: int) -> Ranges:
-    """What of a sender's messages a member need not deliver: what it was told of, and what was before its time."""
-    told = list(member.gaps[sender])
+def excused(ledger: GroupLedger, member: MemberLedger, sender: int) -> Ranges:
+    """Return what of a sender's messages a member need not deliver: what is lost to it or in its state, and what was before its time."""
+    told = believed(ledger, member, sender)
     if member.wants not in _WHOLE:
         begin = member.installs[0]
         met = sender in begin.members
@@ -53,7 +55,7 @@ def _crashed(ledger: GroupLedger, dead: MemberLedger) -> Iterator[Finding]:
         for member in ledger.known
         if member is not dead and member.install_of(view.view) is not None and (after := member.next_of(view.view)) is not None
     ]
-    safe = dead.delivery == "safe"
+    safe = SAFE in ledger.promises
     stable = dead.stable.get(view.view, {})
     for sender in sorted({one.sender for one in dead.delivered if one.view == view.view and one.sort == ORDINARY}):
         had = dead.ranges(sender, view=view.view, sorts=(ORDINARY,))
@@ -63,7 +65,7 @@ def _crashed(ledger: GroupLedger, dead: MemberLedger) -> Iterator[Finding]:
             side = next((side for side in after.sides if member.member in side), after.members)
             if safe and 2 * len([one for one in side if one in view.members]) < len(view.members):
                 continue  # too few went on for one of them to be sure to have had it
-            missing = without(without(judged, member.ranges(sender)), excused(member, sender))
+            missing = without(without(judged, member.ranges(sender)), excused(ledger, member, sender))
             if missing:
                 yield _finding(ledger, dead, member, sender, missing, (member.member, after.at))
 

@@ -19,17 +19,17 @@ from antiphon.spark.audit import causal, integrity, minimality, parents, topics
 from antiphon.spark.audit.acts import Acts
 from antiphon.spark.audit.entries import entries as full_entries
 from antiphon.spark.audit.finding import Compare, Finding, Point
-from antiphon.spark.audit.judging import judged, walked
+from antiphon.spark.audit.judging import UNJUDGED, judged, walked
 from antiphon.spark.audit.sheet import Limits
 from antiphon.spark.audit.suspicion import CAUSAL, INTEGRITY, LEDGER, MINIMALITY, PARENTS, TOPICS
 from antiphon.spark.audit.telling import Cell, details_of, told
-from antiphon.spark.audit.verdict import PROMISES, WITNESSES, Summary, Verdict, Verdicts, Violation
+from antiphon.spark.audit.verdict import PROMISES, WITNESSES, Summary, Unjudged, Verdict, Verdicts, Violation
 from antiphon.spark.audit.walk import entries
 from antiphon.spark.tables import Tables
 
 
 def audit(tables: Tables, limits: Limits = Limits()) -> Verdicts:  # noqa: B008
-    """Every promise that a trace can show, judged for every group in it."""
+    """Judge the promises of each group in a trace; list those for which there is no check."""
     with Acts.of(tables) as acts:
         return _audit(acts, tables, limits)
 
@@ -42,9 +42,11 @@ def _audit(acts: Acts, tables: Tables, limits: Limits) -> Verdicts:
         if one["promise"].startswith("?"):
             suspects[one["promise"][1:]].add(one["group_id"])
     for one in found:
+        if one["promise"].startswith(("?", UNJUDGED)):
+            continue
         # Checksums of a large group are compared beside it: that they differ is known only now, and all is looked at again.
         again = one["promise"] == "integrity" and one["group_id"] in suspects.get(INTEGRITY, ())
-        if not one["promise"].startswith("?") and not again:
+        if not again or one["amount"]:
             table.enter(one)
     if suspects:
         for cell in findings(acts, suspects).transform(_summed, acts.names).toArrow().to_pylist():
@@ -66,7 +68,9 @@ def _audit(acts: Acts, tables: Tables, limits: Limits) -> Verdicts:
     )
     rows = tables.writers.agg(F.sum("rows")).collect()[0][0]
     promises = _promises(verdicts, told(acts, cells, details))
-    return Verdicts(promises["no_duplication"].checked if "no_duplication" in promises else 0, rows or 0, verdicts, promises)
+    unjudged = sorted((one["run"], one["group"], one["promise"][1:]) for one in found if one["promise"].startswith(UNJUDGED))
+    events = promises["positions"].checked if "positions" in promises else 0
+    return Verdicts(events, rows or 0, verdicts, promises, tuple(Unjudged(*one) for one in unjudged))
 
 
 class _Table:

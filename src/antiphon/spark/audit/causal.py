@@ -19,7 +19,6 @@ from antiphon.spark.audit.finding import as_findings, point, row
 from antiphon.spark.audit.integrity import BLOCK_BITS
 
 SLOTS = 16
-ORDERS = ("causal", "total")
 _ALL = 1 << 62
 _KEYS = ("group_id", "member_id", "sender_id", "slice", "index")
 
@@ -46,7 +45,7 @@ def _rows(acts: Acts) -> DataFrame:
     ranks = acts.lives.select("group_id", F.col("member_id").alias("sender_id"), "rank")
     sizes = acts.lives.groupBy("group_id").agg(F.max("rank").alias("top"))
     columns = ("group_id", "member_id", "sender_id", "kind", "index", "first", "last")
-    rows = acts.in_order(ORDERS, "deliver", "send", "gap").select(*columns)
+    rows = acts.promising("causal", "deliver", "send", "gap").select(*columns)
     return (
         rows.unionByName(_beginnings(acts))
         .join(F.broadcast(ranks), ["group_id", "sender_id"], "left")
@@ -63,7 +62,7 @@ def _beginnings(acts: Acts) -> DataFrame:
     told = F.filter("names", lambda name: name["sender"] == F.col("other"))
     number = F.when(F.array_contains("members", F.col("other")), F.coalesce(F.get(told, F.lit(0))["number"], F.lit(0))).otherwise(_ALL)
     return (
-        acts.in_order(ORDERS, "view")
+        acts.promising("causal", "view")
         .where(F.get_json_object("note", "$.previous") == "0")
         .join(F.broadcast(late), ["group_id", "member_id"])
         .select("group_id", "member_id", "index", "members", "names")

@@ -31,7 +31,6 @@ _TYPES = {
     "members": "array<bigint>",
     "names": "array<struct<sender: bigint, number: bigint>>",
     "sides": "array<array<bigint>>",
-    "about": "struct<order: string, multicast: string, delivery: string, partitions: string, wants: string>",
     "closed": "boolean",
     "crashed": "boolean",
     "doubled": "bigint",
@@ -56,13 +55,14 @@ def _keys() -> dict[str, Column]:
 
 
 def _lives(acts: Acts) -> DataFrame:
-    about = F.struct("order", "multicast", "delivery", "partitions", "wants")
-    here = {name: F.col(name) for name in ("index", "closed", "crashed")}
-    return acts.lives.transform(_shaped, **_keys(), kind=F.lit("group"), about=about, last=F.col("contiguous"), **here)
+    here = {name: F.col(name) for name in ("index", "note", "closed", "crashed")}
+    return acts.lives.transform(_shaped, **_keys(), kind=F.lit("group"), last=F.col("contiguous"), **here)
 
 
 def _few(acts: Acts) -> DataFrame:
-    rows = acts.of_kinds("view", "gap", "stable", "settled", "leave")
+    is_orphan = (F.col("kind") == "deliver") & (F.col("note") == "orphaned")
+    kinds = F.col("kind").isin("view", "gap", "stable", "settled", "leave") | is_orphan
+    rows = acts.rows.where(kinds).withColumn("kind", F.when(is_orphan, "orphan").otherwise(F.col("kind")))
     names = F.transform("names", lambda name: F.struct(member_id(name["sender"]).alias("sender"), name["number"].alias("number")))
     sides = F.from_json("note", "struct<sides: array<array<string>>>")["sides"]
     return rows.transform(

@@ -10,12 +10,11 @@ from typing import Any
 from antiphon.spark.audit.finding import Compare
 from antiphon.spark.audit.ledger import GroupLedger
 from antiphon.spark.audit.life import ODD_LEDGER
+from antiphon.spark.audit.promised import Description, agreed, described
 from antiphon.spark.audit.sheet import Limits
 from antiphon.spark.audit.sheets import Sheets
 from antiphon.spark.audit.total import BLOCK
 from antiphon.spark.audit.walker import about_of
-
-_FIFO = ("fifo", "causal", "total")
 
 
 @dataclass
@@ -63,7 +62,7 @@ class _Gathering:
 
     def of(self, rows: Iterable[Mapping[str, Any]]) -> Evidence:
         evidence = Evidence(GroupLedger(self._group, {}), ("", ""))
-        about: dict[str, Any] = {}
+        descriptions: list[Description] = []
         firsts: dict[int, Mapping[str, Any]] = {}
         for row in rows:
             kind, member = row["kind"], row["member_id"]
@@ -74,19 +73,27 @@ class _Gathering:
             elif kind == "sent" and row["note"] is None:
                 self._send(row)
             elif kind == "group":
-                about = about_of(row["note"])
-                self._rows.append({**row, "about": about, "last": row["contiguous"]})
+                descriptions.append(described(row["note"]))
+                self._rows.append({**row, "last": row["contiguous"]})
                 evidence.names_of = (row["run"], row["group"])
                 firsts.setdefault(member, {})
             else:
                 if kind == "view" and str(about_of(row["note"]).get("previous")) == "0":
                     firsts[member] = row if not firsts.get(member) or row["index"] < firsts[member]["index"] else firsts[member]
                 self._rows.append(row)
-        holes = about.get("multicast") == "besteffort"
+        promises = agreed(descriptions)
+        holes, in_order = "agreement" not in promises, "fifo" in promises
         ranges = [
-            one for (member, sender), runs in self._runs.items() for one in self._merged(evidence, runs, holes and member != sender, about)
+            one
+            for (member, sender), runs in self._runs.items()
+            for one in self._merged(evidence, runs, holes and member != sender, in_order)
         ]
         evidence.ledger = GroupLedger.of(self._group, [*self._rows, *self._sent.values(), *ranges])
+        if any(one.promises != promises for one in descriptions):
+            # What the walk kept of a member depends on the promises that the member stated.
+            evidence.odd.add(ODD_LEDGER)
+            evidence.large |= {*evidence.ledger.members}
+            evidence.sheets.clear()
         for member, life in evidence.ledger.members.items():
             if life.known and life.wants not in ("founder", "all") and firsts.get(member):
                 row = firsts[member]
@@ -113,12 +120,12 @@ class _Gathering:
         one["first"], one["index"] = min(one["first"], row["first"]), min(one["index"], row["index"])
         one["last"], one["high"] = max(one["last"], row["last"]), max(one["high"], row["high"])
 
-    def _merged(self, evidence: Evidence, runs: list[Mapping[str, Any]], holes: bool, about: dict[str, Any]) -> list[dict[str, Any]]:
+    def _merged(self, evidence: Evidence, runs: list[Mapping[str, Any]], holes: bool, in_order: bool) -> list[dict[str, Any]]:
         """Runs of one member and sender as ranges; see `ranges`."""
         merged: list[dict[str, Any]] = []
         furthest = latest = -1
         for run in sorted(runs, key=lambda run: (run["first"], run["index"])):
-            if run["first"] <= furthest or (run["index"] < latest and about.get("order") in _FIFO):
+            if run["first"] <= furthest or (run["index"] < latest and in_order):
                 evidence.odd.add(ODD_LEDGER)
             last = merged[-1] if merged else None
             hole = run["first"] > furthest + 1 and not holes

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from antiphon.spark.audit.finding import Finding
 from antiphon.spark.audit.ledger import GroupLedger
 
-ORDERS = ("fifo", "causal", "total")
-
 
 def judge(ledger: GroupLedger) -> Iterator[Finding]:
-    if ledger.option("order") not in ORDERS:
+    if "fifo" not in ledger.promises:
         return
     yield Finding(ledger.group, "fifo", checked=sum(member.counts["delivered"] for member in ledger.members.values()))
     for member in ledger.members.values():

@@ -63,7 +63,7 @@ def _numbered(acts: Acts) -> DataFrame:
     only = F.array(_piece(last, F.lit(None), None, messages))
     lacks_last = sparse & (last % CHECK_EVERY != 0)
     pieces = F.when(is_send, blocks).when((count > 0) & lacks_last, F.concat(each, only)).when(count > 0, each).otherwise(only)
-    return acts.of_kinds("send", "deliver").select(
+    return acts.promising("integrity", "send", "deliver").select(
         *_KEYS,
         F.when(is_send, 0).otherwise(1).alias("side"),
         F.when(is_send, F.struct("index", "first", "last", "checks")).alias("send"),

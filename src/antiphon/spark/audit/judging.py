@@ -14,12 +14,26 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from antiphon.spark.audit import agreement, fifo, minimality, no_duplication, strangers, total, validity, views, virtual_synchrony
+from antiphon.spark.audit import (
+    agreement,
+    description,
+    fifo,
+    losses,
+    no_duplication,
+    orphans,
+    presence,
+    strangers,
+    total,
+    validity,
+    views,
+    virtual_synchrony,
+)
 from antiphon.spark.audit.checks import Checks
 from antiphon.spark.audit.evidence import Evidence
 from antiphon.spark.audit.finding import FINDING, Finding
 from antiphon.spark.audit.ledger import GroupLedger
 from antiphon.spark.audit.life import ODD_LEDGER
+from antiphon.spark.audit.promised import is_judged, not_judged
 from antiphon.spark.audit.sheet import Limits
 from antiphon.spark.audit.suspicion import INTEGRITY, LEDGER, TOPICS, suspected
 from antiphon.spark.audit.verdict import WITNESSES
@@ -27,13 +41,20 @@ from antiphon.spark.audit.verdict import WITNESSES
 if TYPE_CHECKING:
     import pyarrow
 
+UNJUDGED = "!"
+"""Begins the promise of a finding that says that the audit has no check for it."""
 Judge = Callable[[GroupLedger], Iterator[Finding]]
 
 
 def _minimality(ledger: GroupLedger) -> Iterator[Finding]:
     """What `minimality` looks at: it finds by rows, and counts by ledgers."""
-    if ledger.option("order") in minimality.ORDERS:
+    if "minimality" in ledger.promises and is_judged("minimality", ledger.promises):
         yield Finding(ledger.group, "minimality", checked=sum(member.counts["delivered"] for member in ledger.members.values()))
+
+
+def _positions(ledger: GroupLedger) -> Iterator[Finding]:
+    """What `presence` looks at: the walk finds, and ledgers count."""
+    yield Finding(ledger.group, "positions", checked=sum(member.counts["delivered"] for member in ledger.members.values()))
 
 
 JUDGES: tuple[Judge, ...] = (
@@ -45,8 +66,13 @@ JUDGES: tuple[Judge, ...] = (
     views.judge,
     fifo.judge,
     total.judge,
+    losses.judge,
+    orphans.judge,
     _minimality,
+    _positions,
 )
+WALKED_JUDGES: tuple[Judge, ...] = (description.judge, presence.judge)
+"""Those that ask only for what the walk hands on as it is: they judge its ledgers, whatever is odd about the ranges."""
 
 
 def judged(entries: DataFrame) -> DataFrame:
@@ -69,12 +95,12 @@ def walked(entries: DataFrame, writers: DataFrame, limits: Limits) -> DataFrame:
     )
 
 
-def findings_of(ledger: GroupLedger) -> Iterator[Finding]:
+def findings_of(ledger: GroupLedger, judges: Iterable[Judge] = JUDGES) -> Iterator[Finding]:
     """Everything that is wrong with a group, told in full as often as it will be shown, and counted beyond."""
     found: Counter[str] = Counter()
     looked_at: Counter[str] = Counter()
     beyond: Counter[str] = Counter()
-    for judge in JUDGES:
+    for judge in judges:
         for finding in judge(ledger):
             if not finding.amount and finding.compare is None:
                 looked_at[finding.promise] += finding.checked
@@ -84,14 +110,17 @@ def findings_of(ledger: GroupLedger) -> Iterator[Finding]:
                 yield finding
             else:
                 beyond[finding.promise] += finding.amount
-    for promise, count in looked_at.items():
-        yield Finding(ledger.group, promise, checked=count, amount=beyond[promise])
+    for promise in {**looked_at, **beyond}:
+        yield Finding(ledger.group, promise, checked=looked_at[promise], amount=beyond[promise])
 
 
 def walked_findings(evidence: Evidence) -> Iterator[Finding]:
-    """The same, where nothing is suspicious; and the suspicions."""
+    """The same, where nothing is suspicious; the suspicions; and the promises that no check knows (`UNJUDGED`)."""
     ledger = evidence.ledger
     suspects, checked = suspected(evidence)
+    yield from findings_of(ledger, WALKED_JUDGES)
+    for promise in not_judged(ledger.promises):
+        yield Finding(ledger.group, f"{UNJUDGED}{promise}")
     if ODD_LEDGER in evidence.odd:
         suspects.add(LEDGER)
     else:

@@ -6,10 +6,14 @@ does not.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
+
+from antiphon.spark.audit.promised import UNREADABLE, Description, agreed, described
 
 Ranges = list[tuple[int, int]]
 """Disjoint, ascending, inclusive."""
@@ -38,23 +42,60 @@ class Install(NamedTuple):
     begins: dict[int, int]
 
 
+class Orphan(NamedTuple):
+    """A delivery that is marked as orphaned, and the parents that it calls lost, as (sender, number)."""
+
+    sender: int
+    number: int
+    at: int
+    """The index of the row."""
+    lost: tuple[tuple[int, int], ...]
+
+
+class Jump(NamedTuple):
+    """The first of `amount` deliveries whose position does not follow from the one before it (`before`: its index, or -1)."""
+
+    at: int
+    before: int
+    expected: int
+    found: int
+    amount: int
+
+
+class Late(NamedTuple):
+    """The first of `amount` messages that a member delivered after it had left."""
+
+    at: int
+    left_at: int
+    sender: int
+    number: int
+    amount: int
+
+
 @dataclass
 class MemberLedger:
     """The life of one member."""
 
     member: int
-    order: str = ""
-    multicast: str = ""
-    delivery: str = ""
-    partitions: str = ""
-    wants: str = "all"
+    description: Description = UNREADABLE
     known: bool = False
     """Whether its `group` row is there: otherwise nobody knows what was promised to it."""
+    known_at: int = 0
+    """The index of that row."""
+    described_again: int | None = None
+    """The index of a second one."""
+    wants: str = "all"
     closed: bool = False
     crashed: bool = False
     installs: list[Install] = field(default_factory=list)
     delivered: list[Delivered] = field(default_factory=list)
     gaps: dict[int, Ranges] = field(default_factory=lambda: defaultdict(list))
+    """By sender: what it was told is lost."""
+    adopted: dict[int, Ranges] = field(default_factory=lambda: defaultdict(list))
+    """By sender: what is in a state that it was given."""
+    orphans: list[Orphan] = field(default_factory=list)
+    jump: Jump | None = None
+    late: Late | None = None
     sent: Ranges = field(default_factory=list)
     sent_index: int = 0
     guests: Ranges = field(default_factory=list)
@@ -92,6 +133,30 @@ class MemberLedger:
                 return after
         return None
 
+    @cached_property
+    def ways(self) -> dict[int, tuple[object, ...]]:
+        """By view: the next view that it installed, and its side in that; `there` for the view in which it stays to the end."""
+        ways: dict[int, tuple[object, ...]] = {}
+        for before, after in zip(self.installs, self.installs[1:], strict=False):
+            ways.setdefault(before.view, (after.view, next((side for side in after.sides if self.member in side), ())))
+        if self.stands:
+            ways.setdefault(self.installs[-1].view, ("there",))
+        return ways
+
+    @cached_property
+    def delivered_by_sender(self) -> dict[int, list[Delivered]]:
+        """In the order of the numbers. Read it when the ledger is complete."""
+        found: dict[int, list[Delivered]] = defaultdict(list)
+        for one in sorted(self.delivered, key=lambda one: one.first):
+            found[one.sender].append(one)
+        return found
+
+    def delivery_of(self, sender: int, number: int) -> Delivered | None:
+        """Return the range in which it delivered a message."""
+        ranges = self.delivered_by_sender.get(sender, [])
+        place = bisect_right(ranges, number, key=lambda one: one.first) - 1
+        return ranges[place] if place >= 0 and ranges[place].last >= number else None
+
     def install_of(self, view: int) -> Install | None:
         return next((install for install in self.installs if install.view == view), None)
 
@@ -127,12 +192,15 @@ class GroupLedger:
     def known(self) -> list[MemberLedger]:
         return [member for member in self.members.values() if member.known]
 
-    def option(self, name: str) -> str:
-        return next((str(getattr(member, name)) for member in self.members.values() if member.known), "")
+    @cached_property
+    def promises(self) -> frozenset[str]:
+        """What the group promises, as most of its members state it. Read it when the ledger is complete."""
+        return agreed(member.description for member in self.known)
 
-    @property
-    def repairs(self) -> bool:
-        return self.option("multicast") != "besteffort"
+    @cached_property
+    def partitions(self) -> str:
+        """Which side of a partition goes on, as a member states it."""
+        return next((str(member.description.options.get("partitions") or "") for member in self.known if member.description.readable), "")
 
     def guests_of(self, sender: int) -> Ranges:
         """Numbers under which a member passed on what an outsider said: who hears it through two members leaves one of them out."""
@@ -191,11 +259,14 @@ def size(ranges: Ranges) -> int:
 
 
 def _group(member: MemberLedger, row: Mapping[str, Any]) -> None:
-    member.known = True
-    about = row["about"] or {}
-    member.order, member.multicast = about.get("order") or "", about.get("multicast") or ""
-    member.delivery, member.partitions = about.get("delivery") or "agreed", about.get("partitions") or ""
-    member.wants = about.get("wants") or "all"
+    if member.known:
+        earlier, later = sorted((member.known_at, row["index"]))
+        member.described_again = later
+        if earlier == member.known_at:
+            return
+    member.known, member.known_at = True, row["index"]
+    member.description = described(row["note"])
+    member.wants = member.description.wants
     member.closed, member.crashed = bool(row["closed"]), bool(row["crashed"])
     member.last_index = row["last"]
 
@@ -218,7 +289,20 @@ def _range(member: MemberLedger, row: Mapping[str, Any]) -> None:
 
 
 def _gap(member: MemberLedger, row: Mapping[str, Any]) -> None:
-    member.gaps[row["sender_id"]].append((row["first"], row["last"]))
+    (member.adopted if row["note"] == "state" else member.gaps)[row["sender_id"]].append((row["first"], row["last"]))
+
+
+def _orphan(member: MemberLedger, row: Mapping[str, Any]) -> None:
+    lost = tuple((name["sender"], name["number"]) for name in row["names"] or ())
+    member.orphans.append(Orphan(row["sender_id"], row["first"], row["index"], lost))
+
+
+def _jump(member: MemberLedger, row: Mapping[str, Any]) -> None:
+    member.jump = Jump(row["index"], row["high"], row["first"], row["last"], row["amount"])
+
+
+def _late(member: MemberLedger, row: Mapping[str, Any]) -> None:
+    member.late = Late(row["index"], row["high"], row["sender_id"], row["first"], row["amount"])
 
 
 def _sent(member: MemberLedger, row: Mapping[str, Any]) -> None:
@@ -253,5 +337,5 @@ def _block(member: MemberLedger, row: Mapping[str, Any]) -> None:
 
 _ENTER = {
     "group": _group, "view": _view, "range": _range, "gap": _gap, "sent": _sent, "stable": _stable, "settled": _settled, "leave": _leave,
-    "block": _block,
+    "block": _block, "orphan": _orphan, "jump": _jump, "late": _late,
 }  # fmt: skip

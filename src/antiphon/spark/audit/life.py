@@ -5,13 +5,14 @@ Keeps: how far it is, a piece of its sheet, and some checksums.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from antiphon.spark.audit import sheet as sheets
 from antiphon.spark.audit.checks import Packing
+from antiphon.spark.audit.promised import Description
 from antiphon.spark.audit.sheet import DELIVER, GROUP, SEND, Longs, Sheet
 from antiphon.spark.audit.total import BLOCK, PRIME
 
@@ -25,7 +26,6 @@ PIECE = 65_536
 """Rows in a piece of a sheet: whole, a large one would fill the memory of the Java process on its way."""
 ODD_LEDGER, ODD_SENDS = "ledger", "sends"
 """What is strange about a member: its ranges cannot be trusted, or it sent with holes, or delivered before it sent."""
-_LOOSE = ("unordered", "semantic")
 
 
 class Life:
@@ -38,35 +38,46 @@ class Life:
         self._rows = self._piece_rows = self._pieces = 0
         self._checks = Packing()
         self._sent = self._place = self._runs = self._names = 0
-        self._order = ""
+        self._promises: frozenset[str] = frozenset()
+        self._described = False
         self._view: int | None = None
         self._odd: set[str] = set()
+        self._position = 0
+        """That the next delivery must have."""
+        self._delivered_at = self._left_at = self._viewed_at = -1
+        """The index of the last delivery, of the last `leave`, and of the last view."""
+        self._jump: dict[str, int] | None = None
+        self._late: dict[str, int] | None = None
 
     def add(self, *, part: int | None = None, **values: Any) -> None:
         self._found.add(part=self.group if part is None else part, group_id=self.group, member_id=self.member, **values)
 
-    def take(self, rows: dict[str, Longs], lists: tuple[Longs, list[Longs], Longs, Longs], order: str | None) -> None:
-        """Rows that follow those before; the group's order, if one of them tells it."""
+    def take(self, rows: dict[str, Longs], lists: tuple[Longs, list[Longs], Longs, Longs], told: Sequence[Description]) -> None:
+        """Rows that follow those before; what the `group` rows among them say."""
         kinds = rows["kind"]
         sends, delivers = kinds == SEND, kinds == DELIVER
-        if order is not None:
-            if self._order or self._runs or (delivers & (rows["index"] < rows["index"][kinds == GROUP][0])).any():
+        for one in told[:1] if not self._described else ():
+            if not one.readable or (delivers & (rows["index"] < rows["index"][kinds == GROUP][0])).any():
                 self._odd.add(ODD_LEDGER)
-            self._order = order
+            self._promises, self._described = one.promises, True
         if sends.any():
             self._send(rows, sends)
         if delivers.any():
+            if not self._described:
+                self._odd.add(ODD_LEDGER)
+            self._number(rows, delivers)
             self._deliver(rows, delivers)
             self._own(rows, sends, delivers)
-            if self._order == "total":
+            if "total" in self._promises:
                 self._blocks(rows, delivers & (rows["sort"] == sheets.ORDINARY))
         if sends.any():
             self._sent = max(self._sent, int(rows["last"][sends].max()))
-            self._names += int(lists[0][sends].sum())
+        self._stay(rows, delivers)
         name_counts, names, check_counts, values = lists
+        self._names += int(name_counts[sends | delivers].sum())
         self._check(self._checks.take(rows["sender_id"], rows["first"], rows["last"], check_counts, values, sends))
         chosen = sends | delivers | (kinds == sheets.GAP)
-        if self._order in _LOOSE:  # elsewhere nobody asks how long something waited
+        if "minimality" in self._promises:  # elsewhere nobody asks how long something waited
             chosen |= (kinds == sheets.RECEIVE) | (kinds == sheets.HOLD)
         if chosen.any():
             self._keep(_sheet(rows, chosen, name_counts, names))
@@ -74,6 +85,10 @@ class Life:
     def end(self) -> None:
         """It goes no further."""
         self._check(self._checks.end())
+        if self._jump is not None:
+            self.add(kind="jump", **self._jump)
+        if self._late is not None:
+            self.add(kind="late", **self._late)
         if self._rows:
             self._hand_on(note=" ".join(sorted(self._odd)), amount=self._names)
 
@@ -91,6 +106,36 @@ class Life:
             low, high = int(indices[own].min()), int(indices[own].max())
             self.add(kind="sent", first=int(firsts[own].min()), last=int(lasts[own].max()), index=low, high=high)
 
+    def _number(self, rows: dict[str, Longs], delivers: Any) -> None:
+        """Whether each delivery has the position after the one before it."""
+        found, indices = rows["position"][delivers], rows["index"][delivers]
+        ends = found + rows["last"][delivers] - rows["first"][delivers] + 1
+        expected = np.concatenate([[self._position], ends[:-1]])
+        wrong = np.flatnonzero(found != expected)
+        if len(wrong):
+            at = int(wrong[0])
+            before = int(indices[at - 1]) if at else self._delivered_at
+            example = {"index": int(indices[at]), "high": before, "first": int(expected[at]), "last": int(found[at]), "amount": 0}
+            self._jump = self._jump or example
+            self._jump["amount"] += len(wrong)
+        self._position, self._delivered_at = int(ends[-1]), int(indices[-1])
+
+    def _stay(self, rows: dict[str, Longs], delivers: Any) -> None:
+        """Whether it delivered something after it had left, and before it came into another view."""
+        kinds, indices = rows["kind"], rows["index"]
+        leaves, views = kinds == sheets.LEAVE, kinds == sheets.VIEW
+        if self._left_at >= 0 or leaves.any():
+            left_at = np.maximum.accumulate(np.where(leaves, indices, self._left_at))
+            late = np.flatnonzero(delivers & (left_at > np.maximum.accumulate(np.where(views, indices, self._viewed_at))))
+            if len(late):
+                at = int(late[0])
+                example = {"index": int(indices[at]), "high": int(left_at[at]), "sender_id": int(rows["sender_id"][at])}
+                self._late = self._late or {**example, "first": int(rows["first"][at]), "amount": 0}
+                self._late["amount"] += int((rows["last"][late] - rows["first"][late] + 1).sum())
+            self._left_at = int(left_at[-1])
+        if views.any():
+            self._viewed_at = int(indices[views][-1])
+
     def _deliver(self, rows: dict[str, Longs], delivers: Any) -> None:
         """Runs of one sender's numbers, without holes, of one view and sort."""
         senders, firsts, lasts = rows["sender_id"][delivers], rows["first"][delivers], rows["last"][delivers]
@@ -98,7 +143,7 @@ class Life:
         if (sorts == sheets.OTHER).any():
             self._odd.add(ODD_LEDGER)
         # Where nobody asks for each sender's order, what came out of order makes no more runs than what did not.
-        order = np.lexsort((indices, firsts, senders)) if self._order in _LOOSE else np.argsort(senders, kind="stable")
+        order = np.lexsort((indices, firsts, senders)) if "fifo" not in self._promises else np.argsort(senders, kind="stable")
         senders, firsts, lasts, views, sorts, indices = (one[order] for one in (senders, firsts, lasts, views, sorts, indices))
         goes_on = (senders[1:] == senders[:-1]) & (firsts[1:] == lasts[:-1] + 1) & (views[1:] == views[:-1]) & (sorts[1:] == sorts[:-1])
         begins = np.concatenate([[0], np.flatnonzero(~goes_on) + 1])

@@ -1,8 +1,8 @@
-"""Minimality: unordered groups deliver on receipt, semantic ones the moment everything that a message names is delivered.
+"""Minimality: a message is delivered on receipt; where `parent_before_child` is promised too, the moment everything it names is delivered.
 
 A member's rows fall into turns: what was received, what was delivered, what has to wait. A message is to be delivered in the turn in which
-it was received, or, in semantic order, in which the last of the messages it names was delivered. What a later turn delivers was held for
-nothing. And whoever says that a message waits must not name one that was delivered already.
+it was received, or, where parents come first, in which the last of the messages it names was delivered. What a later turn delivers was held
+for nothing. And whoever says that a message waits must not name one that was delivered already.
 
 Turns begin with a receive that follows something else or has another time. Those that cannot be told apart count as one, so a promise that
 was kept is never called broken.
@@ -17,8 +17,6 @@ from antiphon.spark.audit.acts import Acts
 from antiphon.spark.audit.finding import as_findings, row
 from antiphon.spark.audit.lookup import KEYS, located
 from antiphon.spark.audit.parents import pairs
-
-ORDERS = ("unordered", "semantic")
 
 
 def judge(acts: Acts) -> DataFrame:
@@ -42,8 +40,9 @@ def _late(acts: Acts) -> DataFrame:
     goes_on = F.coalesce((F.lag("kind").over(by_index) == "receive") & (F.lag("at").over(by_index) == F.col("at")), F.lit(False))
     row_of = F.struct("last", "turn", "index")
     return (
-        acts.in_order(ORDERS, "receive", "deliver", "hold")
-        .select(*KEYS, "order", "kind", "index", "at", "first", "last", "note")
+        acts.promising("minimality", "receive", "deliver", "hold")
+        .withColumn("by_parents", F.array_contains("promises", "parent_before_child"))
+        .select(*KEYS, "by_parents", "kind", "index", "at", "first", "last", "note")
         .withColumn("begins", F.when(is_receive & ~goes_on, F.col("index")))
         .withColumn("turn", F.last("begins", ignorenulls=True).over(by_index))
         .where(is_receive | ((F.col("kind") == "deliver") & F.col("note").isNull()))
@@ -58,26 +57,26 @@ def _late(acts: Acts) -> DataFrame:
         .where(F.col("delivered.turn") > F.col("received.turn"))
         .withColumn("until", F.least(F.col("received.last"), F.col("delivered.last"), F.col("next") - 1))
         .where(F.col("until") >= F.col("first"))
-        .select(*KEYS, "order", "first", "until", "received", "delivered")
+        .select(*KEYS, "by_parents", "first", "until", "received", "delivered")
     )
 
 
 def _judged(acts: Acts) -> DataFrame:
     """The messages that were delivered late. What a message names is in the row that sent it: where its sender's rows are lost, or end
     before it, nobody knows what it had to wait for."""
-    sent = acts.in_order(("semantic",), "send").withColumn("sender_id", F.col("member_id")).select(*KEYS, "first", "last", "index")
+    sent = acts.promising("parent_before_child", "send").withColumn("sender_id", F.col("member_id")).select(*KEYS, "first", "last", "index")
     at_the_sender = {"receiver": F.col("member_id"), "member_id": F.col("sender_id")}
-    late = _late(acts).select(*KEYS, "order", "received", "delivered", F.explode(F.sequence("first", "until")).alias("number"))
+    late = _late(acts).select(*KEYS, "by_parents", "received", "delivered", F.explode(F.sequence("first", "until")).alias("number"))
     return (
         located(late.withColumns(at_the_sender), sent, "index")
-        .where((F.col("order") == "unordered") | F.col("found").isNotNull())
+        .where(~F.col("by_parents") | F.col("found").isNotNull())
         .select("group_id", F.col("receiver").alias("member_id"), "sender_id", "number", "received", "delivered")
     )
 
 
 def _told_late(acts: Acts) -> DataFrame:
     """Of what was delivered late, what had no parent that came in the same turn."""
-    parents = pairs(acts, ("semantic",)).withColumnsRenamed({"child_of": "sender_id", "child": "number"}).drop("sent")
+    parents = pairs(acts).withColumnsRenamed({"child_of": "sender_id", "child": "number"}).drop("sent")
     messages = (
         _judged(acts)
         .join(parents, ["group_id", "sender_id", "number"], "left")
@@ -85,7 +84,7 @@ def _told_late(acts: Acts) -> DataFrame:
         .withColumns({"named": F.col("number").isNotNull(), "sender_id": F.coalesce("sender_id", F.lit(0))})
         .withColumn("number", F.coalesce("number", F.lit(0)))
     )
-    had = acts.in_order(("semantic",), "deliver", "gap").select(*KEYS, "first", "last", "index")
+    had = acts.promising("parent_before_child", "deliver", "gap").select(*KEYS, "first", "last", "index")
     # A parent that is nowhere to be found is not this promise's affair: it counts as having come just now.
     came = F.when(F.col("named"), F.coalesce(F.col("found.index"), F.col("delivered.index"))).otherwise(-1)
     held = (
@@ -110,7 +109,7 @@ def _told_late(acts: Acts) -> DataFrame:
 
 def _told_held(acts: Acts) -> DataFrame:
     waiting = (
-        acts.in_order(ORDERS, "hold")
+        acts.promising("minimality", "hold")
         .select(
             "run",
             "group",
@@ -131,7 +130,7 @@ def _told_held(acts: Acts) -> DataFrame:
             F.col("name.number").alias("number"),
         )
     )
-    had = acts.in_order(ORDERS, "deliver").select(*KEYS, "first", "last", "index")
+    had = acts.promising("minimality", "deliver").select(*KEYS, "first", "last", "index")
     wrong = located(waiting, had, "index").where(F.col("found.index") < F.col("held"))
     example = F.struct(
         "held", "child", F.col("found.index").alias("had"), F.col("sender_id").alias("parent_of"), F.col("number").alias("parent")

@@ -32,7 +32,7 @@ def find_points(acts: Acts, points: Sequence[tuple[int, Point]]) -> dict[tuple[i
     keys = ["group_id", "kind", "member_id", "sender_id"]
     found = (
         acts.only(sorted({group for group, _ in points}))
-        .of_kinds("send", "receive", "deliver")
+        .of_kinds("send", "receive", "deliver", "gap")
         .withColumn("sender_id", F.when(F.col("kind") == "send", F.col("member_id")).otherwise(F.col("sender_id")))
         .select(*keys, "first", "last", "index")
         .join(F.broadcast(wanted), keys)

@@ -1,8 +1,11 @@
 """Parent before child: a message after every message it names.
 
-Every name in a send is a pair of messages, and every member of the group a question: where has it the child, and where the parent? What was
-delivered as orphaned says that its parents are lost; a parent of which the member was told that it is lost, or which was before the time of
-a member that did not want everything, is not asked for. Over best effort a parent that never comes proves nothing.
+Every name in a send is a pair of messages, and every member of the group a question: where has it the child, and where the parent? A
+delivery that is marked as orphaned names the parents that are lost; those, a parent of which the member was told that it is lost, or which
+was before the time of a member that did not want everything, are not asked for. Over best effort a parent that never comes proves nothing.
+
+A mark is false if the member delivered the parent itself: before, or, except over best effort, later other than by synchronisation. What
+other members show of marks is in `orphans`.
 """
 
 from __future__ import annotations
@@ -10,17 +13,17 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from antiphon.spark.audit.acts import Acts
+from antiphon.spark.audit.acts import Acts, member_id
 from antiphon.spark.audit.finding import as_findings, row
 from antiphon.spark.audit.lookup import located
 
-ORDERS = ("semantic", "causal", "total")
+_LOST = "array<struct<sender_id: bigint, number: bigint>>"
 
 
-def pairs(acts: Acts, orders: tuple[str, ...] = ORDERS) -> DataFrame:
+def pairs(acts: Acts) -> DataFrame:
     """Who names whom: `group_id child_of child parent_of parent index`, the last being the row of the send."""
     return (
-        acts.in_order(orders, "send")
+        acts.promising("parent_before_child", "send")
         .where(F.col("names").isNotNull())
         .select("run", "group", "group_id", "member_id", "index", F.explode("names").alias("name"))
         .select(
@@ -38,19 +41,22 @@ def judge(acts: Acts) -> DataFrame:
     """Answers that came before their questions, told once for each member and sender."""
     # Most groups name nothing: their deliveries need not be sorted for it.
     answering = pairs(acts).select("group_id").distinct()
+    lost = F.transform("names", lambda name: F.struct(member_id(name["sender"]).alias("sender_id"), name["number"].alias("number")))
     rows = (
-        acts.in_order(ORDERS, "deliver", "gap")
-        .join(F.broadcast(answering), "group_id", "left_semi")
-        .select("group_id", "member_id", "sender_id", "first", "last", "index", "kind", "note")
+        acts.promising("parent_before_child", "deliver", "gap")
+        .withColumn("lost", F.when(F.col("note") == "orphaned", F.coalesce(lost, F.array().cast(_LOST))))
+        .select("group_id", "member_id", "sender_id", "first", "last", "index", "kind", "note", "lost", "promises")
     )
-    whole = acts.lives.select(
-        "group_id", "member_id", (F.col("wants").isin("founder", "all") & (F.col("multicast") != "besteffort")).alias("whole")
+    asked = rows.join(F.broadcast(answering), "group_id", "left_semi")
+    repairs = acts.groups.select("group_id", F.array_contains("promises", "agreement").alias("repairs"))
+    whole = acts.lives.join(F.broadcast(repairs), "group_id").select(
+        "group_id", "member_id", (F.col("wants").isin("founder", "all") & F.col("repairs")).alias("whole")
     )
     children = (
         pairs(acts)
         .join(F.broadcast(whole), "group_id")
         .withColumnsRenamed({"child_of": "sender_id", "child": "number"})
-        .transform(located, rows.where(F.col("kind") == "deliver"), "index", "note")
+        .transform(located, asked.where(F.col("kind") == "deliver"), "index", "lost")
         .where(F.col("found").isNotNull())
         .select(
             "group_id",
@@ -64,11 +70,34 @@ def judge(acts: Acts) -> DataFrame:
             F.col("found").alias("had"),
         )
     )
-    return (
+    found = (
         children.withColumnsRenamed({"parent_of": "sender_id", "parent": "number"})
-        .transform(located, rows, "index", "kind", "first")
+        .transform(located, asked, "index", "kind", "first")
         .transform(_told)
     )
+    return found.unionByName(_told_marks(rows.where(F.col("kind") == "deliver")))
+
+
+def _told_marks(rows: DataFrame) -> DataFrame:
+    """Marks that call a parent lost which the member delivered itself, told once for each member and sender."""
+    marks = rows.where(F.col("lost").isNotNull()).select(
+        *("group_id", "member_id", F.col("sender_id").alias("child_of"), F.col("first").alias("child"), F.col("index").alias("marked")),
+        F.array_contains("promises", "agreement").alias("repairs"),
+        F.inline("lost"),
+    )
+    later = F.col("repairs") & F.coalesce(F.col("found.note") != "recovered", F.lit(True))
+    wrong = located(marks, rows, "index", "note").where((F.col("found.index") < F.col("marked")) | (F.col("found").isNotNull() & later))
+    example = F.struct(
+        "marked", "child", F.col("found.index").alias("had"), F.col("sender_id").alias("parent_of"), F.col("number").alias("parent")
+    )
+    cells = wrong.groupBy("group_id", "member_id", "child_of").agg(F.count(F.lit(1)).alias("amount"), F.min(example).alias("example"))
+    one = F.col("example")
+    story = F.concat(
+        *(F.lit("@"), F.col("member_id"), F.lit(" delivered message "), one["child"], F.lit(" of @"), F.col("child_of")),
+        *(F.lit(" as orphaned, and delivered its parent, message "), one["parent"], F.lit(" of @"), one["parent_of"]),
+    )
+    proof = F.array(row(F.col("member_id"), one["had"]), row(F.col("member_id"), one["marked"]))
+    return cells.transform(as_findings, "parent_before_child", amount=F.col("amount"), story=story, rows=proof)
 
 
 def _told(pairs: DataFrame) -> DataFrame:
@@ -76,7 +105,11 @@ def _told(pairs: DataFrame) -> DataFrame:
     later = (found["kind"] == "deliver") & (
         (found["index"] > had["index"]) | ((found["index"] == had["index"]) & (F.col("number") > F.col("child")))
     )
-    wrong = F.coalesce(had["note"] != "orphaned", F.lit(True)) & F.when(found.isNull(), F.col("whole")).otherwise(later)
+    lost = had["lost"]
+    named = F.exists(lost, lambda one: (one["sender_id"] == F.col("sender_id")) & (one["number"] == F.col("number")))
+    # A mark without names is reported by itself (`orphans`).
+    excused = lost.isNotNull() & ((F.size(lost) == 0) | named)
+    wrong = ~excused & F.when(found.isNull(), F.col("whole")).otherwise(later)
     example = F.struct(
         had["index"].alias("index"),
         "child",

@@ -26,8 +26,8 @@ def delivered_ranges(acts: Acts) -> DataFrame:
     rows = acts.of_kinds("deliver").select(
         "group_id", "member_id", "sender_id", "view", "first", "last", "index", F.coalesce("note", F.lit(ORDINARY)).alias("sort")
     )
-    besteffort = acts.groups.where(F.col("multicast") == "besteffort").select("group_id", F.lit(True).alias("holes"))
-    return rows.join(F.broadcast(besteffort), "group_id", "left").transform(_marked).transform(_merged)
+    holes = acts.groups.where(~F.array_contains("promises", "agreement")).select("group_id", F.lit(True).alias("holes"))
+    return rows.join(F.broadcast(holes), "group_id", "left").transform(_marked).transform(_merged)
 
 
 def _marked(rows: DataFrame) -> DataFrame:

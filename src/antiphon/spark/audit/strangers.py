@@ -1,6 +1,9 @@
-"""Integrity, where it shows in whole groups: nothing is delivered of somebody who never was in the group.
+"""Integrity, where it shows in whole groups: nothing is delivered of a sender that is not in the group.
 
-Judged where the traces of all members of all views are there: otherwise a sender may only not have been recorded.
+A message travels in a view, and its sender is a member of that view. Where any member installed the view, its members are known, and a
+delivery of somebody else's message is a violation, whatever the deliverer wanted of the past. What was recovered from a view that nobody
+recorded is judged where the traces of all members of all views are there, a founder's among them: otherwise its sender may only not have
+been recorded.
 """
 
 from __future__ import annotations
@@ -12,12 +15,23 @@ from antiphon.spark.audit.ledger import GroupLedger
 
 
 def judge(ledger: GroupLedger) -> Iterator[Finding]:
-    everybody = {one for member in ledger.members.values() for install in member.installs for one in install.members}
-    recorded = {member.member for member in ledger.known}
-    if not everybody <= recorded or not any(member.wants == "founder" for member in ledger.known):
+    if "integrity" not in ledger.promises:
         return
-    for member in ledger.known:
+    members_by_view: dict[int, set[int]] = {}
+    for member in ledger.members.values():
+        for install in member.installs:
+            members_by_view.setdefault(install.view, set()).update(install.members)
+    everybody = set().union(*members_by_view.values())
+    recorded = {member.member for member in ledger.known}
+    whole = everybody <= recorded and any(member.wants == "founder" for member in ledger.known)
+    for member in ledger.members.values():
         for one in member.delivered:
-            if one.sender not in everybody and one.sender not in recorded:
-                story = f"@{member.member} delivered message {one.first} of @{one.sender}, who never was in the group"
-                yield Finding(ledger.group, "integrity", amount=1, story=story, rows=[(member.member, one.low)])
+            there = members_by_view.get(one.view)
+            if there is not None and one.sender not in there:
+                end = "who was not in its view"
+            elif whole and one.sender not in everybody and one.sender not in recorded:
+                end = "who never was in the group"
+            else:
+                continue
+            story = f"@{member.member} delivered message {one.first} of @{one.sender}, {end}"
+            yield Finding(ledger.group, "integrity", amount=1, story=story, rows=[(member.member, one.low)])

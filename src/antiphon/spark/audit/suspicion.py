@@ -7,13 +7,15 @@ judged here, with a few operations on arrays for each member, and the judges tha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from antiphon.spark.audit.evidence import Evidence
 from antiphon.spark.audit.ledger import united, without
 from antiphon.spark.audit.life import ODD_SENDS
-from antiphon.spark.audit.sheet import DELIVER, GAP, HOLD, ORDINARY, ORPHANED, RECEIVE, SEND, Longs, Sheet
+from antiphon.spark.audit.promised import is_judged
+from antiphon.spark.audit.sheet import DELIVER, GAP, HOLD, ORDINARY, ORPHANED, RECEIVE, RECOVERED, SEND, Longs, Sheet
 
 INTEGRITY, LEDGER, CAUSAL, PARENTS, MINIMALITY, TOPICS = "integrity", "ledger", "causal", "parents", "minimality", "topics"
 _ALL = 1 << 62
@@ -23,16 +25,17 @@ def suspected(evidence: Evidence) -> tuple[set[str], dict[str, int]]:
     """The families of promises that must be looked at by rows; and of the others how much was looked at."""
     suspects: set[str] = set()
     checked: dict[str, int] = {}
-    order = evidence.ledger.option("order")
-    if evidence.runs and _integrity(evidence):
+    promises = evidence.ledger.promises
+    if evidence.runs and "integrity" in promises and _integrity(evidence):
         suspects.add(INTEGRITY)
-    elif evidence.runs:
+    elif evidence.runs and "integrity" in promises:
         checked["integrity"] = sum(last - first + 1 for runs in evidence.runs.values() for first, last, _ in runs)
-    if order in ("causal", "total"):
-        _enter(_causal(evidence, order), CAUSAL, "causal", suspects, checked)
-    if order in ("causal", "total", "semantic") and evidence.names:
+    if "causal" in promises:
+        _enter(_causal(evidence), CAUSAL, "causal", suspects, checked)
+    if "parent_before_child" in promises and evidence.names:
         _enter(_parents(evidence), PARENTS, "parent_before_child", suspects, checked)
-    if order in ("unordered", "semantic") and (evidence.large or any(_late(evidence, *one) for one in evidence.sheets.items())):
+    minimal = "minimality" in promises and is_judged("minimality", promises)
+    if minimal and (evidence.large or any(_late(evidence, *one) for one in evidence.sheets.items())):
         suspects.add(MINIMALITY)
     return suspects, checked
 
@@ -64,10 +67,12 @@ def _integrity(evidence: Evidence) -> bool:
 # -- causal --------------------------------------------------------------------------------------------------------------------------
 
 
-def _causal(evidence: Evidence, order: str) -> int | None:
+def _causal(evidence: Evidence) -> int | None:
     """How many deliveries were looked at; None: one may have come before its cause."""
-    if order == "total" and (evidence.large or evidence.sheets.away) and (count := _causal_by_places(evidence)) is not None:
-        return count
+    if "total" in evidence.ledger.promises and (evidence.large or evidence.sheets.away):
+        count = _causal_by_places(evidence)
+        if count is not None:
+            return count
     if evidence.large:
         return None
     sends = {member: _Sends(sheet) for member, sheet in evidence.sheets.items()}
@@ -129,7 +134,8 @@ def _causal_by_places(evidence: Evidence) -> int | None:
     lives = list(ledger.members.values())
     one = lives[0]
     for life in lives:
-        whole = life.known and life.complete and life.wants in ("founder", "all") and not any(life.gaps.values())
+        whole = life.known and life.complete and life.wants in ("founder", "all")
+        whole = whole and not any(life.gaps.values()) and not any(life.adopted.values())
         ordinary = all(run.sort == "ordinary" for run in life.delivered)
         views = [install.view for install in life.installs] == [install.view for install in one.installs]
         if not (whole and ordinary and views and life.blocks == one.blocks) or any(install.sides for install in life.installs):
@@ -187,7 +193,7 @@ def _parents(evidence: Evidence) -> int | None:
     if evidence.large:
         return None
     child_of, children, parent_of, parents = _pairs(evidence)
-    count = 0
+    count, repairs = 0, "agreement" in evidence.ledger.promises
     for life in evidence.ledger.known:
         sheet = evidence.sheets.get(life.member)
         if sheet is None:
@@ -198,12 +204,40 @@ def _parents(evidence: Evidence) -> int | None:
         found = _Held(sheet, DELIVER, GAP).find(parent_of[there], parents[there])
         at = sheet.indices[found]
         later = (sheet.kinds[found] == DELIVER) & ((at > sheet.indices[had]) | ((at == sheet.indices[had]) & (parents[there] > numbers)))
-        whole = life.wants in ("founder", "all") and life.multicast != "besteffort"
-        wrong = (sheet.sorts[had] != ORPHANED) & np.where(found < 0, whole, later)
-        if wrong.any():
+        whole = life.wants in ("founder", "all") and repairs
+        marked = sheet.sorts[had] == ORPHANED
+        if marked.any():
+            marked &= _excused(sheet, had, parent_of[there], parents[there])
+        wrong = ~marked & np.where(found < 0, whole, later)
+        if wrong.any() or _false_marks(sheet, repairs):
             return None
         count += len(had)
     return count
+
+
+def _marks(sheet: Sheet) -> Any:
+    """Which of the names on a sheet are those that an orphaned delivery calls lost."""
+    return (sheet.kinds[sheet.rows] == DELIVER) & (sheet.sorts[sheet.rows] == ORPHANED)
+
+
+def _excused(sheet: Sheet, had: Longs, parent_of: Longs, parents: Longs) -> Any:
+    """Of each child's row and parent: whether the row calls that parent lost, or is a mark without names."""
+    marks = _marks(sheet)
+    rows = sheet.rows[marks].tolist()
+    lost = set(zip(rows, sheet.parents_of[marks].tolist(), sheet.parents[marks].tolist(), strict=True))
+    named = set(rows)
+    asked = zip(had.tolist(), parent_of.tolist(), parents.tolist(), strict=True)
+    return np.fromiter((one in lost or one[0] not in named for one in asked), bool, len(had))
+
+
+def _false_marks(sheet: Sheet, repairs: bool) -> bool:
+    """Whether an orphaned delivery calls a parent lost that this member delivered."""
+    marks = _marks(sheet)
+    if not marks.any():
+        return False
+    found = _Held(sheet, DELIVER).find(sheet.parents_of[marks], sheet.parents[marks])
+    later = repairs & (sheet.sorts[found] != RECOVERED)
+    return bool(((found >= 0) & ((sheet.indices[found] < sheet.indices[sheet.rows[marks]]) | later)).any())
 
 
 def _late(evidence: Evidence, member: int, sheet: Sheet) -> bool:
@@ -222,7 +256,7 @@ def _late(evidence: Evidence, member: int, sheet: Sheet) -> bool:
     if _overlap(sheet, deliveries) or _overlap(sheet, receipts):
         return True
     late = _late_pieces(sheet, deliveries, receipts, turn_of)
-    if late and (evidence.ledger.option("order") == "unordered" or not _had_to_wait(evidence, sheet, late, turn_of)):
+    if late and ("parent_before_child" not in evidence.ledger.promises or not _had_to_wait(evidence, sheet, late, turn_of)):
         return True
     held = sheet.kinds[sheet.rows] == HOLD
     if not held.any():

@@ -97,6 +97,9 @@ def _people(acts: Acts, details: Sequence[Detail]) -> dict[int, Who]:
     """Everybody in the groups of these findings, and the writers that topics name, by id."""
     groups = sorted({detail.group for detail in details if not detail.promise.startswith("topic")})
     people = {row.member_id: Who(row.member, row.writer) for row in acts.named_in(groups).collect()} if groups else {}
+    members = {member for detail in details if not detail.promise.startswith("topic") for member, _ in detail.rows}
+    for row in acts.named_by_rows(sorted(members - {*people})).collect() if members - {*people} else ():
+        people[row.member_id] = Who(row.member, row.writer)
     writers = sorted({member for detail in details if detail.promise.startswith("topic") for member, _ in detail.rows})
     for row in acts.writers_in(writers).collect() if writers else ():
         people[row.writer_id] = Who(row.writer, row.writer)

@@ -22,11 +22,11 @@ from pyspark.sql import functions as F
 from antiphon.spark.audit.acts import Acts
 from antiphon.spark.audit.finding import Compare, Finding
 from antiphon.spark.audit.ledger import GroupLedger, MemberLedger
+from antiphon.spark.audit.promised import SAFE
 
 BLOCK = 1_024
 """Places in a block."""
 PRIME = (1 << 31) - 1
-ORDERS = ("total",)
 
 
 def places(acts: Acts) -> DataFrame:
@@ -40,7 +40,7 @@ def places(acts: Acts) -> DataFrame:
     by_index = Window.partitionBy("group_id", "member_id").orderBy("index")
     length = F.col("last") - F.col("first") + 1
     return (
-        acts.in_order(ORDERS, "deliver")
+        acts.promising("total", "deliver")
         .where(F.col("note").isNull())
         .select("group_id", "member_id", "index", "view", "sender_id", "first", "last")
         .withColumns({"until": F.sum(length).over(by_index), "view_before": F.lag("view").over(by_index)})
@@ -85,7 +85,7 @@ def _squares_to(name: str, more: int = 0):  # type: ignore[no-untyped-def]
 def judge(ledger: GroupLedger) -> Iterator[Finding]:
     """What differs is a request to compare; whether it is a violation shows when the block is opened. Blocks of which one member has only a
     part come last: most of those turn out to be a beginning."""
-    if ledger.option("order") not in ORDERS:
+    if "total" not in ledger.promises:
         return
     yield from sorted(_differences(ledger), key=lambda finding: finding.story)
 
@@ -111,7 +111,7 @@ def _differences(ledger: GroupLedger) -> Iterator[Finding]:
             for member in members:
                 # Those who went one way were compared with their leader; the dead go their way alone.
                 if member is leader:
-                    yield from _compare(ledger, view, first, member, min(_judged(member, way[0], view), _length(first, view)))
+                    yield from _compare(ledger, view, first, member, min(_judged(ledger, member, way[0], view), _length(first, view)))
 
 
 def _began_at_first(member: MemberLedger, view: int) -> bool:
@@ -123,9 +123,9 @@ def _began_at_first(member: MemberLedger, view: int) -> bool:
     return any(install.view == view for install in member.installs[caught_up + 1 :])
 
 
-def _judged(member: MemberLedger, way: object, view: int) -> int:
+def _judged(ledger: GroupLedger, member: MemberLedger, way: object, view: int) -> int:
     """How many places of a member that went another way than the others are theirs too."""
-    if member.delivery == "safe" and (way == "crashed" or member.partitions == "majority"):
+    if SAFE in ledger.promises and (way == "crashed" or ledger.partitions == "majority"):
         return _length(member, view)
     return min(member.places.get(view, 0), _length(member, view))
 

@@ -10,14 +10,22 @@ from collections.abc import Iterator
 
 from antiphon.spark.audit.finding import Finding, Point
 from antiphon.spark.audit.ledger import GroupLedger, MemberLedger, Ranges, size, united, without
+from antiphon.spark.audit.losses import believed
 
 
 def judge(ledger: GroupLedger) -> Iterator[Finding]:
     standing = ledger.last_view()
+    if "validity" in ledger.promises:
+        yield from _own(ledger, standing)
+    if "nothing_lost" in ledger.promises:
+        yield from _nothing_lost(ledger, standing)
+
+
+def _own(ledger: GroupLedger, standing: list[MemberLedger]) -> Iterator[Finding]:
     yield Finding(ledger.group, "validity", checked=sum(size(united(member.sent)) for member in standing))
     for member in standing:
         sent = without(united(member.sent), united(member.guests))
-        missing = without(sent, united([*member.ranges(member.member), *member.gaps[member.member]]))
+        missing = without(sent, united([*member.ranges(member.member), *believed(ledger, member, member.member)]))
         if missing:
             number = missing[0][0]
             yield Finding(
@@ -28,9 +36,6 @@ def judge(ledger: GroupLedger) -> Iterator[Finding]:
                 rows=[(member.member, member.last_index)],
                 points=[Point("send", member.member, member.member, number)],
             )
-    if ledger.repairs:
-        yield from _nothing_lost(ledger, standing)
-
 
 def _nothing_lost(ledger: GroupLedger, standing: list[MemberLedger]) -> Iterator[Finding]:
     if not standing:
@@ -61,4 +66,4 @@ def _said(sender: MemberLedger) -> Ranges:
 
 def _had(standing: list[MemberLedger], sender: int) -> Ranges:
     """What any of them delivered of the sender, was told is lost, or has in its state."""
-    return united(piece for member in standing for piece in [*member.ranges(sender), *member.gaps[sender]])
+    return united(piece for member in standing for piece in [*member.ranges(sender), *member.gaps[sender], *member.adopted[sender]])

@@ -6,6 +6,7 @@ and promise, and `VIOLATIONS` in all; the others are counted.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -17,11 +18,13 @@ VIOLATIONS = 1_000
 """Violations that are told in full, of all groups and promises."""
 
 PROMISES = (
+    *("description", "positions"),
     *("integrity", "no_duplication", "validity", "agreement", "nothing_lost", "virtual_synchrony", "views"),
     *("fifo", "causal", "total", "parent_before_child", "minimality"),
     *("topic_numbers", "topic_order", "topic_nothing_lost", "topic_gaps", "topic_done"),
 )
-"""Everything an audit looks for, in the order in which it is told."""
+"""Everything an audit looks for, in the order in which it is told. `description` and `positions` are about the trace itself: that members
+describe their group alike, and number their deliveries without a jump."""
 
 
 class Witness(Struct, frozen=True, order=True):
@@ -54,6 +57,14 @@ class Verdict(Struct, frozen=True):
     violations: int = 0
 
 
+class Unjudged(Struct, frozen=True):
+    """A promise of one group for which the audit has no check."""
+
+    run: str
+    group: str
+    promise: str
+
+
 class Summary(Struct, frozen=True):
     """One promise to all groups."""
 
@@ -63,16 +74,38 @@ class Summary(Struct, frozen=True):
 
 
 class Verdicts(Struct, frozen=True):
-    """`events` counts message deliveries, `rows` the rows that were read. `verdicts` has a line for each group and promise."""
+    """`events` counts message deliveries, `rows` the rows that were read. `verdicts` has a line for each group and promise that was judged,
+    `unjudged` one for each that was not."""
 
     events: int
     rows: int
     verdicts: tuple[Verdict, ...]
     promises: dict[str, Summary]
+    unjudged: tuple[Unjudged, ...] = ()
 
     @property
     def clean(self) -> bool:
+        """Whether no violation was found; `complete` says whether all promises were judged."""
         return not any(summary.violations for summary in self.promises.values())
+
+    @property
+    def complete(self) -> bool:
+        return not self.unjudged
+
+    @property
+    def not_judged(self) -> dict[str, int]:
+        """By promise that was not judged: in how many groups."""
+        return dict(sorted(Counter(one.promise for one in self.unjudged).items()))
+
+    def outcome(self) -> str:
+        """Return the result as a clause, with the promises that were not judged."""
+        if not self.clean:
+            said = "promises were BROKEN"
+        elif self.complete:
+            return "every promise was kept"
+        else:
+            said = "no violation was found"
+        return f"{said}; not judged: {unjudged_in_words(self.not_judged)}" if self.unjudged else said
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -84,7 +117,11 @@ class Verdicts(Struct, frozen=True):
         return {verdict.promise: verdict for verdict in self.verdicts if verdict.run == run and verdict.group == group}
 
     def to_json(self) -> dict[str, Any]:
-        """`{"groups": […], "promises": {…: {"checked", "violations", "witnesses"}}, "events", "rows", "clean"}` in plain values."""
+        """`{"groups": […], "promises": {…: {"checked", "violations", "witnesses"}}, "not_judged": {…: groups}, "events", "rows", "clean",
+        "complete"}` in plain values."""
+        unjudged: dict[tuple[str, str], list[str]] = {}
+        for one in self.unjudged:
+            unjudged.setdefault((one.run, one.group), []).append(one.promise)
         broken: dict[tuple[str, str], dict[str, list[int]]] = {}
         for verdict in self.verdicts:
             broken.setdefault((verdict.run, verdict.group), {})[verdict.promise] = [verdict.checked, verdict.violations]
@@ -93,9 +130,16 @@ class Verdicts(Struct, frozen=True):
                 "run": run,
                 "group": group,
                 "clean": not any(violations for _, violations in counts.values()),
+                "not_judged": unjudged.get((run, group), []),
                 "promises": {name: {"checked": checked, "violations": violations} for name, (checked, violations) in counts.items()},
             }
             for (run, group), counts in broken.items()
         ]
         promises = msgspec.to_builtins(self.promises)
-        return {"groups": groups, "promises": promises, "events": self.events, "rows": self.rows, "clean": self.clean}
+        told = {"events": self.events, "rows": self.rows, "clean": self.clean, "complete": self.complete}
+        return {"groups": groups, "promises": promises, "not_judged": self.not_judged, **told}
+
+
+def unjudged_in_words(groups_by_promise: dict[str, int]) -> str:
+    """`heard_before (3 groups), lamport (1 group)`."""
+    return ", ".join(f"{name} ({count:,} group{'' if count == 1 else 's'})" for name, count in groups_by_promise.items())

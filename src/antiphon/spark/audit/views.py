@@ -1,4 +1,5 @@
-"""Views: one view is one thing to all who install it, who installs it is in it, ids grow, and all on one side come from one view."""
+"""Views: one view is one thing to all who install it, who installs it is in it, nobody is in it twice, ids grow, and all on one side come
+from one view."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from antiphon.spark.audit.ledger import GroupLedger, Install, MemberLedger
 
 
 def judge(ledger: GroupLedger) -> Iterator[Finding]:
+    if "views" not in ledger.promises:
+        return
     yield Finding(ledger.group, "views", checked=sum(len(member.installs) for member in ledger.members.values()))
     first_by_view: dict[int, tuple[MemberLedger, Install]] = {}
     first_by_side: dict[tuple[int, tuple[int, ...]], tuple[MemberLedger, Install, Install]] = {}
@@ -41,6 +44,9 @@ def _by_itself(ledger: GroupLedger, member: MemberLedger, before: Install | None
     me = member.member
     if me not in install.members:
         yield Finding(ledger.group, "views", amount=1, story=f"@{me} installed a view in which it is not", rows=[(me, install.at)])
+    if len(set(install.members)) < len(install.members):
+        twice = next(one for place, one in enumerate(install.members) if one in install.members[:place])
+        yield Finding(ledger.group, "views", amount=1, story=f"@{me} installed a view that has @{twice} twice", rows=[(me, install.at)])
     if before is not None and install.view <= before.view:
         again = "the same view again" if install.view == before.view else "an earlier view after a later one"
         yield Finding(ledger.group, "views", amount=1, story=f"@{me} installed {again}", rows=[(me, before.at), (me, install.at)])

@@ -17,7 +17,7 @@ _IN_VIEW = (ORDINARY,)
 
 
 def judge(ledger: GroupLedger) -> Iterator[Finding]:
-    if not ledger.repairs:
+    if "virtual_synchrony" not in ledger.promises:
         return
     for member in ledger.known:
         yield Finding(ledger.group, "virtual_synchrony", checked=len(member.installs))
@@ -38,9 +38,9 @@ def _compare(ledger: GroupLedger, view: int, mates: list[tuple[MemberLedger, int
         had = [(member, index, member.ranges(sender, view=view, sorts=_IN_VIEW)) for member, index in mates]
         everything = without(united(piece for _, _, ranges in had for piece in ranges), ledger.guests_of(sender))
         for member, index, ranges in had:
-            # What it had before, or was told is lost, it need not deliver again.
+            # What it had before, or has in a state that it was given, it need not deliver again. That it was told lost is no excuse.
             had_before = [(one.first, one.last) for one in member.delivered if one.sender == sender and one.low < index]
-            missing = without(without(everything, ranges), united([*had_before, *member.gaps[sender]]))
+            missing = without(without(everything, ranges), united([*had_before, *member.adopted[sender]]))
             if not missing:
                 continue
             number = missing[0][0]

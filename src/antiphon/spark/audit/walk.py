@@ -3,7 +3,8 @@
 The trace is cut by (group, member) and sorted by index: the only time that all of it is moved. A task goes through it in Arrow batches and
 keeps of each member only how far it is. What it hands on, to where the group is judged:
 
-- the rows of which there are few (views, gaps, …), as they are;
+- the rows of which there are few (views, gaps, orphaned deliveries, …), as they are;
+- `jump` and `late`: one example of a position that does not follow, and of a delivery after leaving, with their number;
 - `sent` and `range`: runs of numbers that were sent, or delivered one after the other in one view;
 - `block`: of total groups the sums over blocks of places (`total.py`);
 - `sheet`: the member's rows, packed in pieces (`sheet.py`), unless there are too many;
@@ -37,6 +38,7 @@ _KEPT: dict[str, DataType] = {
     "run": _WORD, "group": _WORD,
 }  # fmt: skip
 _NUMBERS = ("index", "view", "sender_id", "first", "last", "amount")
+_WALKED = (*_NUMBERS, "position")
 
 
 def _table(**columns: DataType) -> StructType:
@@ -44,7 +46,7 @@ def _table(**columns: DataType) -> StructType:
 
 
 ROWS = _table(
-    group_id=_LONG, member_id=_LONG, kind=_LONG, **dict.fromkeys(_NUMBERS, _LONG), at=_LONG, sort=_LONG, **_KEPT, checks=ArrayType(_LONG)
+    group_id=_LONG, member_id=_LONG, kind=_LONG, **dict.fromkeys(_WALKED, _LONG), at=_LONG, sort=_LONG, **_KEPT, checks=ArrayType(_LONG)
 )
 ENTRIES = _table(
     part=_LONG, group_id=_LONG, member_id=_LONG, kind=_WORD, high=_LONG, **dict.fromkeys(_NUMBERS, _LONG), **_KEPT, rows=_LONG,
@@ -95,8 +97,9 @@ def _narrow(rows: DataFrame) -> DataFrame:
         "sort": sort,
         "sender_id": F.when(kind == "send", F.col("member_id")).otherwise(F.col("sender_id")),
         "note": F.when(kind.isin(*_FEW), note),
+        "position": F.when(kind == "deliver", F.col("position")),
         "members": F.when(kind == "view", F.transform("members", member_id)),
-        "names": F.when(kind.isin("view", "stable", "send", "hold"), names),
+        "names": F.when(kind.isin("view", "stable", "send", "hold") | ((kind == "deliver") & (note == "orphaned")), names),
         "sides": F.when(kind == "view", F.transform(sides, lambda side: F.transform(side, member_id))),
         "writer_id": F.when(is_group, F.xxhash64("run", "writer")),
         "run": F.when(is_group, F.col("run")),

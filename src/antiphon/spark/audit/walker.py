@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from antiphon.spark.audit.life import Life
-from antiphon.spark.audit.sheet import GROUP, KINDS, LEAVE, TOPIC, Limits, Longs
+from antiphon.spark.audit.promised import Description, described
+from antiphon.spark.audit.sheet import DELIVER, GROUP, KINDS, LEAVE, ORPHANED, TOPIC, Limits, Longs
 
 if TYPE_CHECKING:
     import pyarrow
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 HANDED_ON = 5_000
 """So many entries, or `HANDED_ON_BYTES` of what is packed in them, go on together."""
 HANDED_ON_BYTES = 8 << 20
-_COLUMNS = ("group_id", "member_id", "kind", "index", "view", "sender_id", "first", "last", "at", "sort")
+_COLUMNS = ("group_id", "member_id", "kind", "index", "view", "sender_id", "first", "last", "position", "at", "sort")
 
 
 def walk(batches: Iterable[pyarrow.RecordBatch], limits: Limits) -> Iterator[pyarrow.RecordBatch]:
@@ -40,9 +41,9 @@ class Walker:
     def take(self, batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
         columns = {name: _longs(batch.column(name)) for name in _COLUMNS}
         kinds = columns["kind"]
-        yield from _few(batch, kinds)
+        yield from _few(batch, kinds, columns["sort"])
         lists = _Lists(batch)
-        orders = _orders(batch, kinds)
+        described_at = _descriptions(batch, kinds)
         keys = columns["group_id"], columns["member_id"]
         changes = np.flatnonzero((keys[0][1:] != keys[0][:-1]) | (keys[1][1:] != keys[1][:-1])) + 1
         bounds = [0, *changes.tolist(), batch.num_rows]
@@ -54,8 +55,8 @@ class Walker:
             if (kinds[begin:end] == TOPIC).any():
                 self._life.add(kind="topic")
                 continue
-            order = next((orders[place] for place in orders if begin <= place < end), None) if orders else None
-            self._life.take({name: column[begin:end] for name, column in columns.items()}, lists.part(begin, end), order)
+            told = [one for place, one in described_at.items() if begin <= place < end] if described_at else []
+            self._life.take({name: column[begin:end] for name, column in columns.items()}, lists.part(begin, end), told)
             if self._found.full:
                 yield self._found.batch()
 
@@ -118,14 +119,15 @@ class _Lists:
         return np.diff(name_at), names, np.diff(check_at), self._values[check_at[0] : check_at[-1]]
 
 
-def _few(batch: pyarrow.RecordBatch, kinds: Longs) -> Iterator[pyarrow.RecordBatch]:
+def _few(batch: pyarrow.RecordBatch, kinds: Longs, sorts: Longs) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow as pa
 
-    chosen = np.flatnonzero((kinds >= GROUP) & (kinds <= LEAVE))
+    chosen = np.flatnonzero(((kinds >= GROUP) & (kinds <= LEAVE)) | ((kinds == DELIVER) & (sorts == ORPHANED)))
     if not len(chosen):
         return
     few = batch.take(pa.array(chosen))
-    own = {"part": few.column("group_id"), "kind": pa.array([KINDS[code] for code in kinds[chosen].tolist()])}
+    names = ["orphan" if code == DELIVER else KINDS[code] for code in kinds[chosen].tolist()]
+    own = {"part": few.column("group_id"), "kind": pa.array(names)}
     arrays = [
         own[field.name]
         if field.name in own
@@ -137,14 +139,14 @@ def _few(batch: pyarrow.RecordBatch, kinds: Longs) -> Iterator[pyarrow.RecordBat
     yield pa.RecordBatch.from_arrays(arrays, schema=_schema())
 
 
-def _orders(batch: pyarrow.RecordBatch, kinds: Longs) -> dict[int, str]:
-    """Of each `group` row in the batch, by its place: the order that it tells."""
+def _descriptions(batch: pyarrow.RecordBatch, kinds: Longs) -> dict[int, Description]:
+    """Of each `group` row in the batch, by its place: what it says."""
     notes = batch.column("note")
-    return {place: about_of(notes[place].as_py()).get("order") or "" for place in np.flatnonzero(kinds == GROUP).tolist()}
+    return {place: described(notes[place].as_py()) for place in np.flatnonzero(kinds == GROUP).tolist()}
 
 
 def about_of(note: str | None) -> dict[str, Any]:
-    """What a `group` or `view` row says, as far as it can be read."""
+    """What a `view` row says, as far as it can be read."""
     try:
         about = json.loads(note or "{}")
     except ValueError:

@@ -10,7 +10,7 @@ from antiphon.sim.plots import COLOURS
 from antiphon.spark.histogram import ERROR
 from antiphon.spark.occurrences import REAL, SIMULATED
 from antiphon.spark.report import pictures
-from antiphon.spark.report.figures import share
+from antiphon.spark.report.figures import several, share
 from antiphon.spark.report.findings import Findings, Row
 from antiphon.spark.report.sections import columns, more, picture, table
 
@@ -48,6 +48,10 @@ def promises(found: Findings) -> Chapter:
         }
         for name, summary in verdicts.promises.items()
         if summary.checked or summary.violations
+    ]
+    rows += [
+        {"promise": name.replace("_", " "), "verdict": f"not judged in {several(count, 'group', 'groups')}"}
+        for name, count in verdicts.not_judged.items()
     ]
     told = "".join(
         f"<li><b>{escape(violation.promise.replace('_', ' '))}</b>, {escape(name_of(violation.group))}: {escape(violation.sentence)} "

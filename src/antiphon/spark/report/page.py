@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
+from antiphon.spark.audit.verdict import unjudged_in_words
 from antiphon.spark.report.chapters import CHAPTERS
 from antiphon.spark.report.figures import cell, duration, several
 from antiphon.spark.report.findings import Findings
@@ -77,6 +78,9 @@ def _headline(found: Findings) -> str:
     verdict = ""
     if verdicts is not None:
         broken = sum(summary.violations for summary in verdicts.promises.values())
-        said = "Every promise was kept." if verdicts.clean else f"Promises were broken: {several(broken, 'violation', 'violations')}."
-        verdict = f'<p class="verdict {"good" if verdicts.clean else "bad"}">{said}</p>'
+        kept = "Every promise was kept." if verdicts.complete else "No violation was found."
+        said = kept if verdicts.clean else f"Promises were broken: {several(broken, 'violation', 'violations')}."
+        if verdicts.not_judged:
+            said += f" Not judged: {escape(unjudged_in_words(verdicts.not_judged))}."
+        verdict = f'<p class="verdict {"good" if verdicts.clean and verdicts.complete else "bad"}">{said}</p>'
     return f'<div class="card headline">{verdict}<div class="figures">{figures}</div></div>'

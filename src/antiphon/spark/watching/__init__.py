@@ -1,5 +1,9 @@
 """Promises judged while a group runs, row by row as its trace appears. No Spark here: a `Watch` is fed rows and says what is broken.
 
+Which promises are judged is stated in the group's description, by name, as for the audit of whole traces. `watch.py` itself judges that
+members describe the group alike (description), number their deliveries without going back (positions), and deliver only messages of members
+and only while they are members (integrity), and that nobody is in a view twice (views).
+
 It goes by what *is* in the trace, never by what is not: a row that is late, or was missed, may hide a violation and cannot make one up. So
 what needs absence (agreement, validity, nothing lost) is left to the audit of whole traces.
 
@@ -7,6 +11,7 @@ what needs absence (agreement, validity, nothing lost) is left to the audit of w
     ├─ deliveries.py  no_duplication and fifo: what one member was given of one sender
     ├─ sends.py       integrity: payloads as they were sent and as they were delivered
     ├─ parents.py     parent_before_child: answers and what they answer
+    ├─ claims.py      agreement and parent_before_child: messages that are said to be lost and are not
     └─ sequences.py   total: the sequence of each view, against which every member is held
     told.py           a row, and a breach of a promise
 

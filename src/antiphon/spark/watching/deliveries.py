@@ -21,6 +21,9 @@ class Row(Struct, array_like=True, frozen=True):
     spot: Spot
     sort: str
     """`orphaned`, `recovered`, or nothing."""
+    view: int = 0
+    lost: tuple[tuple[str, int], ...] = ()
+    """The parents that an orphaned delivery calls lost."""
 
 
 class Deliveries(Struct, array_like=True):
@@ -44,12 +47,16 @@ class Deliveries(Struct, array_like=True):
         self.have.add(row.first, row.last)
         if row.last > self.highest:
             self.highest, self.highest_spot = row.last, row.spot
-        self.rows.append(Row(row.first, row.last, row.spot, row.note))
+        self.rows.append(Row(row.first, row.last, row.spot, row.note, row.view, tuple((name.sender, name.number) for name in row.names)))
         del self.rows[:-ROWS], self.have.lows[:-RANGES], self.have.highs[:-RANGES]
 
     def row_of(self, number: int) -> Row | None:
         """The row in which this message was delivered, if it is not forgotten."""
         return next((row for row in reversed(self.rows) if row.first <= number <= row.last), None)
+
+    def row_within(self, first: int, last: int) -> Row | None:
+        """Return a row in which any of these messages was delivered, if it is not forgotten."""
+        return next((row for row in reversed(self.rows) if row.first <= last and row.last >= first), None)
 
     @property
     def through(self) -> int:

@@ -2,7 +2,7 @@
 
 Who names whom is said where a message was sent; whether the order was kept is seen where both were delivered. A pair is judged when the
 last of the three has been read. A parent that came by synchronisation after its child lies before the point at which a newcomer began,
-and a child that was delivered as orphaned said so itself: neither is a breach.
+and a child that was delivered as orphaned names the parents that are lost (`claims` judges whether they are): neither is a breach.
 """
 
 from __future__ import annotations
@@ -80,8 +80,10 @@ def _judged(member: str, by_sender: Mapping[str, Deliveries], child: Message, pa
     if child[0] not in by_sender or parent[0] not in by_sender:
         return
     early, late = by_sender[child[0]].row_of(child[1]), by_sender[parent[0]].row_of(parent[1])
-    if early is None or late is None or early.sort == "orphaned" or late.sort == "recovered":
+    if early is None or late is None or late.sort == "recovered":
         return
+    if early.sort == "orphaned" and (not early.lost or parent in early.lost):
+        return  # whether that is true is judged in `claims`
     if early.spot.index < late.spot.index or (early.spot == late.spot and child[1] < parent[1]):
         sentence = f"{member} delivered message {child[1]} of {child[0]} before message {parent[1]} of {parent[0]}, which it names"
         yield Breach("parent_before_child", sentence, (early.spot, late.spot))

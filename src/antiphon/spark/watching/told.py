@@ -57,4 +57,4 @@ class Breach(NamedTuple):
 
 decode_row = msgspec.json.Decoder(Told).decode
 COLUMNS = Told.__struct_fields__
-KINDS = ("group", "send", "deliver", "view", "settled", "stable", "leave")
+KINDS = ("group", "send", "deliver", "view", "settled", "stable", "leave", "gap")

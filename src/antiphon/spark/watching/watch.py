@@ -19,11 +19,13 @@ import msgspec
 from msgspec import Struct, field
 
 from antiphon.model.ranges import Ranges
+from antiphon.spark.audit.promised import described, not_judged
+from antiphon.spark.watching.claims import Claims
 from antiphon.spark.watching.deliveries import Deliveries
 from antiphon.spark.watching.parents import Parents
 from antiphon.spark.watching.sends import Sends
 from antiphon.spark.watching.sequences import Sequence
-from antiphon.spark.watching.told import Breach, Told
+from antiphon.spark.watching.told import Breach, Spot, Told
 
 PATIENCE = 60
 """Rounds without a row after which a member holds nothing up any more."""
@@ -31,19 +33,25 @@ BURIED = 600
 """Rounds without a row after which it is forgotten altogether."""
 REPORTS = 100
 """Breaches of one promise that are told of one group; the others are counted."""
-_IN_ORDER = ("fifo", "causal", "total")
-_PARENTS_FIRST = ("causal", "total", "semantic")
+VIEWS = 1_024
+"""Views whose members are kept, the newest."""
 
 
 class Member(Struct, array_like=True):
     writer: str
-    order: str = ""
+    promises: list[str] = field(default_factory=list)
+    """Of the group, as the member states them."""
+    described: Spot | None = None
+    """Its `group` row."""
     view: int = 0
     heard: int = 0
     """The last round in which it said anything."""
     left: bool = False
+    left_at: Spot = Spot("", 0)
     position: int = 0
-    """Of its next delivery. Where another comes, a row was missed."""
+    """Of its next delivery. Where a later one comes, a row may have been missed."""
+    delivered_at: Spot = Spot("", -1)
+    """Its last delivery."""
     given: dict[str, Deliveries] = field(default_factory=dict)
     """By sender."""
     ways: dict[int, str] = field(default_factory=dict)
@@ -63,6 +71,14 @@ class Watch(Struct):
     sequences: dict[int, Sequence] = field(default_factory=dict)
     told: dict[str, int] = field(default_factory=dict)
     """Breaches by promise, those included that were only counted."""
+    claims: Claims = field(default_factory=Claims)
+    members_by_view: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    shared: dict[str, tuple[str, str, Spot]] = field(default_factory=dict)
+    """What the group's description says: by name the value, the first member that stated it, and where."""
+    promises: list[str] = field(default_factory=list)
+    """As the first member stated them: for members whose description is missing or cannot be read."""
+    unjudged: list[str] = field(default_factory=list)
+    """Promises of the group for which there is no check, live or afterwards."""
 
     @classmethod
     def of(cls, state: bytes | None) -> Watch:
@@ -82,29 +98,33 @@ class Watch(Struct):
         found = [breach for row in sorted(rows, key=lambda row: (row.writer, row.index)) for breach in self._take(row)]
         for view, sequence in self.sequences.items():
             found += sequence.judge(lambda one, other, view=view: self._together(view, one, other))  # type: ignore[misc]
+        found += self.claims.judge({name: one.given for name, one in self.members.items()}, self._together, self.rounds)
         self._forget()
         return list(self._bounded(found))
 
     def _take(self, row: Told) -> Iterator[Breach]:
-        if row.index <= self.index_by_writer.get(row.writer, -1):
+        last = self.index_by_writer.get(row.writer, -1)
+        if row.index <= last:
             return
         self.index_by_writer[row.writer] = row.index
         member = self.members.setdefault(row.member, Member(row.writer))
         member.heard = self.rounds
         self.awaited.pop(row.member, None)
         if row.kind == "deliver":
-            yield from self._deliver(row, member)
+            yield from self._deliver(row, member, adjacent=row.index == last + 1)
         elif row.kind == "send":
             sender = row.sender or row.member
             yield from self._sends_of(sender).send(row)
-            if row.names and member.order in _PARENTS_FIRST:
+            if row.names and "parent_before_child" in self._promises_to(member):
                 given = {name: one.given for name, one in self.members.items()}
                 yield from self.parents.send(sender, row.names, given)
         elif row.kind == "group":
-            about = _said(row.note)
-            member.order, member.catches_up = str(about.get("order", "")), about.get("wants") == "state"
+            yield from self._describe(row, member)
         elif row.kind == "view":
-            self._install(row, member)
+            yield from self._install(row, member)
+        elif row.kind == "gap":
+            if row.note != "state":
+                self.claims.gap(row, self.rounds, self._promises_to(member))
         elif row.kind == "stable" and row.view in self.sequences:
             sequence = self.sequences[row.view]
             if row.note == "places":
@@ -115,32 +135,83 @@ class Watch(Struct):
         elif row.kind == "settled" and row.note != "stopped":
             member.catches_up = False
         elif row.kind == "leave":
-            member.left = True
+            member.left, member.left_at = True, row.spot
 
-    def _deliver(self, row: Told, member: Member) -> Iterator[Breach]:
-        yield from member.given.setdefault(row.sender, Deliveries()).take(row, member.order in _IN_ORDER)
-        yield from self._sends_of(row.sender).deliver(row)
-        if member.order in _PARENTS_FIRST:
+    def _describe(self, row: Told, member: Member) -> Iterator[Breach]:
+        """Take what a member states about the group, and compare it with what others state."""
+        if member.described is not None:
+            yield Breach("description", f"{row.member} described the group twice", (member.described, row.spot))
+            return
+        member.described = row.spot
+        description = described(row.note)
+        member.catches_up = description.wants == "state"
+        if not description.readable:
+            yield Breach("description", f"{row.member} gave a description of the group that cannot be read", (row.spot,))
+            return
+        member.promises = sorted(description.promises)
+        self.promises = self.promises or member.promises
+        self.unjudged += [name for name in not_judged(description.promises) if name not in self.unjudged]
+        wrong: dict[tuple[str, Spot], list[str]] = {}
+        for name, value in description.shared.items():
+            stated, by, spot = self.shared.setdefault(name, (value, row.member, row.spot))
+            if stated != value:
+                wrong.setdefault((by, spot), []).append(name)
+        for (by, spot), names in wrong.items():
+            yield Breach("description", f"{by} and {row.member} describe the group with different {', '.join(names)}", (spot, row.spot))
+
+    def _deliver(self, row: Told, member: Member, adjacent: bool) -> Iterator[Breach]:
+        promises = self._promises_to(member)
+        found = [*member.given.setdefault(row.sender, Deliveries()).take(row, "fifo" in promises)]
+        found += self._sends_of(row.sender).deliver(row)
+        found += self._presence(row, member)
+        # Promises that the group does not give are not judged.
+        yield from (breach for breach in found if breach.promise in promises)
+        if "parent_before_child" in promises:
+            if row.note == "orphaned":
+                yield from self.claims.orphan(row, self.rounds, promises)
             yield from self.parents.deliver(row, member.given)
-        in_step, member.position = row.position == member.position, max(member.position, row.position + row.last - row.first + 1)
-        if member.order == "total":
+        if row.position < member.position or (row.position != member.position and adjacent):
+            sentence = f"{row.member} numbered a delivery {row.position} which is its number {member.position}"
+            yield Breach("positions", sentence, (member.delivered_at, row.spot) if member.delivered_at.index >= 0 else (row.spot,))
+        member.delivered_at = row.spot
+        in_step, member.position = row.position == member.position, row.position + row.last - row.first + 1
+        if "total" in promises:
             sequence = self.sequences.setdefault(row.view, Sequence())
             if not in_step:
                 sequence.pass_over(row.member)
             elif not row.note:
                 sequence.take(row)
 
+    def _promises_to(self, member: Member) -> list[str]:
+        return member.promises or self.promises
+
+    def _presence(self, row: Told, member: Member) -> Iterator[Breach]:
+        """Judge whether the sender was in the view of its message, and the member still is in the group."""
+        view = self.members_by_view.get(row.view)
+        if view is not None and row.sender not in view:
+            sentence = f"{row.member} delivered message {row.first} of {row.sender}, who was not in its view"
+            yield Breach("integrity", sentence, (row.spot,))
+        if member.left:
+            sentence = f"{row.member} delivered message {row.first} of {row.sender} after it had left the group"
+            yield Breach("integrity", sentence, (member.left_at, row.spot))
+
     def _sends_of(self, sender: str) -> Sends:
         sends = self.sends.setdefault(sender, Sends())
         sends.touched = self.rounds
         return sends
 
-    def _install(self, row: Told, member: Member) -> None:
+    def _install(self, row: Told, member: Member) -> Iterator[Breach]:
+        self.members_by_view.setdefault(row.view, row.members)
+        if len(self.members_by_view) > VIEWS:
+            del self.members_by_view[min(self.members_by_view)]
+        if "views" in self._promises_to(member) and len(set(row.members)) < len(row.members):
+            twice = next(name for place, name in enumerate(row.members) if name in row.members[:place])
+            yield Breach("views", f"{row.member} installed a view that has {twice} twice", (row.spot,))
         sides = _said(row.note).get("sides") or [row.members]
         side = next((sorted(map(str, side)) for side in sides if row.member in side), [])
         member.ways[member.view] = f"{row.view} {' '.join(side)}"
         member.view, member.left = row.view, False
-        if member.order == "total":
+        if "total" in self._promises_to(member):
             sequence = self.sequences.setdefault(row.view, Sequence())
             sequence.members = row.members
             if member.catches_up:
@@ -172,6 +243,8 @@ class Watch(Struct):
             if view < oldest:
                 # What is still undecided there concerns somebody who is gone, and never will be.
                 del self.sequences[view]
+        for view in [view for view in self.members_by_view if view < oldest]:
+            del self.members_by_view[view]
         for one in self.members.values():
             for view in [view for view in one.ways if view < oldest]:
                 del one.ways[view]

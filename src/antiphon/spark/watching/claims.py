@@ -1,0 +1,100 @@
+"""Messages that a member says are lost to it: `gap` rows, and the parents that an orphaned delivery names.
+
+A claim is false if the member delivered the message itself (an orphan's parent: before the orphan, or, where lost messages are repaired,
+later other than by synchronisation), or if another member delivered it in a view from which the two went on together. The second is known
+only when both have installed the next view, so claims wait for it. What a state stands for is no claim.
+
+Keeps: the newest `CLAIMS` of a group, each for `ROUNDS` rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import Struct, field
+
+from antiphon.spark.watching.deliveries import Deliveries, Row
+from antiphon.spark.watching.told import Breach, Spot, Told
+
+CLAIMS = 256
+ROUNDS = 60
+
+
+class Claim(Struct, array_like=True):
+    """`promise` is what a false one breaks: `agreement` for a gap, `parent_before_child` for an orphan."""
+
+    member: str
+    promise: str
+    sender: str
+    first: int
+    last: int
+    spot: Spot
+    said: str
+    """The beginning of a sentence."""
+    since: int
+    repairs: bool
+    """Whether other members' deliveries count."""
+
+
+class Claims(Struct, array_like=True):
+    open: list[Claim] = field(default_factory=list)
+    forgotten: int = 0
+
+    def gap(self, row: Told, rounds: int, promises: list[str]) -> None:
+        said = f"{row.member} was told that message {row.first} of {row.sender} is lost"
+        repairs = "agreement" in promises
+        self._add(Claim(row.member, "agreement", row.sender, row.first, row.last, row.spot, said, rounds, repairs))
+
+    def orphan(self, row: Told, rounds: int, promises: list[str]) -> Iterator[Breach]:
+        what = f"{row.member} delivered message {row.first} of {row.sender} as orphaned"
+        if not row.names:
+            yield Breach("parent_before_child", f"{what} and names no lost parent", (row.spot,))
+        for name in row.names:
+            said = f"{what} of message {name.number} of {name.sender}"
+            repairs = "agreement" in promises
+            claim = Claim(row.member, "parent_before_child", name.sender, name.number, name.number, row.spot, said, rounds, repairs)
+            self._add(claim)
+
+    def judge(
+        self, given: Mapping[str, Mapping[str, Deliveries]], together: Callable[[int, str, str], bool | None], rounds: int
+    ) -> Iterator[Breach]:
+        """Report the claims that have become false by now. `given` is what members were given, by member and sender."""
+        waiting: list[Claim] = []
+        for claim in self.open:
+            breach = _by_itself(claim, given.get(claim.member, {})) or _by_others(claim, given, together)
+            if breach is not None:
+                yield breach
+            elif rounds - claim.since <= ROUNDS:
+                waiting.append(claim)
+        self.open = waiting
+
+    def _add(self, claim: Claim) -> None:
+        self.open.append(claim)
+        self.forgotten += max(0, len(self.open) - CLAIMS)
+        del self.open[:-CLAIMS]
+
+
+def _by_itself(claim: Claim, given: Mapping[str, Deliveries]) -> Breach | None:
+    row = _row_of(claim, given)
+    if row is None:
+        return None
+    if claim.promise == "agreement":
+        return Breach("integrity", f"{claim.said}, and delivered it", (row.spot, claim.spot))
+    if row.spot.index < claim.spot.index or (claim.repairs and row.sort != "recovered"):
+        return Breach(claim.promise, f"{claim.said}, which it delivered itself", (row.spot, claim.spot))
+    return None
+
+
+def _by_others(
+    claim: Claim, given: Mapping[str, Mapping[str, Deliveries]], together: Callable[[int, str, str], bool | None]
+) -> Breach | None:
+    for other, by_sender in given.items() if claim.repairs else ():
+        row = _row_of(claim, by_sender) if other != claim.member else None
+        if row is not None and row.sort != "recovered" and together(row.view, claim.member, other):
+            return Breach(claim.promise, f"{claim.said}, which {other} delivered in a view that they left together", (row.spot, claim.spot))
+    return None
+
+
+def _row_of(claim: Claim, given: Mapping[str, Deliveries]) -> Row | None:
+    deliveries = given.get(claim.sender)
+    return None if deliveries is None else deliveries.row_within(claim.first, claim.last)
