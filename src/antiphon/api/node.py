@@ -21,7 +21,7 @@ import msgspec
 
 from antiphon.api import store_entry
 from antiphon.api.archived_group import ArchivedGroup
-from antiphon.api.driver import Cancellable, Driver, ReportsRefusedConnections
+from antiphon.api.driver import Cancellable, CountsRefusals, Driver, ReportsRefusedConnections
 from antiphon.api.entry import Entry
 from antiphon.api.group import Group, State
 from antiphon.api.store_group import StoreGroup
@@ -117,6 +117,8 @@ class Node:
         self._core = core
         if isinstance(driver, ReportsRefusedConnections):
             driver.report_refused(self._connection_refused)
+        if isinstance(driver, CountsRefusals):
+            core.refusals = driver.refusals
         core.start(driver.now())
         self._ask_turn()
 
@@ -230,7 +232,7 @@ class Node:
         except BaseException as error:
             self._give_up(asked, entry)
             if isinstance(error, TimeoutError) and not isinstance(error, TimedOut):
-                raise TimedOut(f"nobody let this node into {name_of(asked)} within {timeout:g} s") from None
+                raise TimedOut(self.explain(f"nobody let this node into {name_of(asked)} within {timeout:g} s")) from None
             raise
         finally:
             self._entry_by_asked.pop(asked, None)
@@ -405,6 +407,11 @@ class Node:
             self.core.resume(self.now(), group.id)
             self._ask_turn()
 
+    def explain(self, why: str) -> str:
+        """Why a group could not be joined, with what was refused for want of the right credentials, if anything was."""
+        refused = "" if self._core is None else self._core.refusals.explain()
+        return f"{why}. Refused meanwhile: {refused}" if refused else why
+
     def leave(self, group: GroupId) -> None:
         if group in self.core.memberships:
             self.core.leave(self.now(), group)
@@ -522,7 +529,7 @@ class Node:
             if group.departed:
                 del self._groups[id]
         elif type(event) is Departed and id in self._entry_by_asked:
-            self._entry_by_asked[id].fail(JoinFailed(id, event.reason))
+            self._entry_by_asked[id].fail(JoinFailed(id, self.explain(event.reason)))
         elif type(event) is GuestRefused:
             self._refused_by_group[id] = event
 
