@@ -102,7 +102,7 @@ def test_the_catalogue_has_nothing_that_nobody_counts(tmp_path: Path) -> None:
     for options in OPTIONS.values():
         for order in ("fifo", "total"):
             stats, _ = asyncio.run(busy(order, **options, credentials=PreSharedKey(bytes(range(32)))))
-            stats["drops"] = stats["transport"]["security"]["drops"] = {"no_key": 1}
+            stats["drops"] = stats["refused"] = stats["transport"]["security"]["drops"] = {"no_key": 1}
             for group in stats["groups"].values():
                 group["drops"] = {"malformed": 1}
             found |= {sample.metric.name for sample in samples("ana", stats)}

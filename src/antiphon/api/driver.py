@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from antiphon.model.ids import Address, GroupId
+from antiphon.model.refusals import Refusals
 
 
 class Receive(Protocol):
@@ -62,6 +63,13 @@ class Driver(Protocol):
     async def close(self) -> None: ...
 
     def stats(self) -> dict[str, object]: ...
+
+
+@runtime_checkable
+class CountsRefusals(Protocol):
+    """A driver that refuses what has not the right credentials."""
+
+    refusals: Refusals
 
 
 @runtime_checkable

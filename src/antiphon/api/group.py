@@ -527,7 +527,7 @@ class Group:
         error = self._gone()
         for future in (self._ready, self._caught_up):
             if not future.done():
-                future.set_exception(JoinFailed(self.id, event.reason))
+                future.set_exception(JoinFailed(self.id, self._node.explain(event.reason)))
         if not self._left.done():
             self._left.set_result(None)
         self._questions.fail(error)

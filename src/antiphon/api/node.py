@@ -21,7 +21,7 @@ import msgspec
 
 from antiphon.api import store_entry
 from antiphon.api.archived_group import ArchivedGroup
-from antiphon.api.driver import Cancellable, Driver, ReportsRefusedConnections
+from antiphon.api.driver import Cancellable, CountsRefusals, Driver, ReportsRefusedConnections
 from antiphon.api.entry import Entry, wait_for_state
 from antiphon.api.group import Group, State
 from antiphon.api.name_servers import NameServerQuestions
@@ -135,6 +135,8 @@ class Node:
         self._core = core
         if isinstance(driver, ReportsRefusedConnections):
             driver.report_refused(self._connection_refused)
+        if isinstance(driver, CountsRefusals):
+            core.refusals = driver.refusals
         core.start(driver.now())
         self._ask_turn()
 
@@ -195,8 +197,8 @@ class Node:
         just started waits a moment to hear of it. `type` is what its messages are, bytes if it is left out; `state` gives the
         application's state to those who join with `history="state"`, as of the last message that was handed out here: it is called when a
         reader asks for the next message, or while none is handling one. `on="store"`: the group is on the node's store, and needs no
-        network between its members; its options are `silence_s`, after which a member that sends no heartbeat is removed, and `retention_s`, how
-        long its messages are kept."""
+        network between its members; its options are `silence_s`, after which a member that sends no heartbeat is removed, and
+        `retention_s`, how long its messages are kept."""
         core, codec = self._awake(), codec_for(type)
         if _on_store(on):
             with self._entering(name):
@@ -277,7 +279,7 @@ class Node:
             waited_for = f": {reason}" if reason else ""
             self._give_up(asked, entry)
             if isinstance(error, TimeoutError) and not isinstance(error, TimedOut):
-                raise TimedOut(f"nobody let this node into {name_of(asked)} within {timeout:g} s{waited_for}") from None
+                raise TimedOut(self.explain(f"nobody let this node into {name_of(asked)} within {timeout:g} s{waited_for}")) from None
             raise
         finally:
             self._entry_by_asked.pop(asked, None)
@@ -491,6 +493,11 @@ class Node:
             self.core.resume(self.now(), group.id)
             self._ask_turn()
 
+    def explain(self, why: str) -> str:
+        """Why a group could not be joined, with what was refused for want of the right credentials, if anything was."""
+        refused = "" if self._core is None else self._core.refusals.explain()
+        return f"{why}. Refused meanwhile: {refused}" if refused else why
+
     def leave(self, group: GroupId) -> None:
         if group in self.core.memberships:
             self.core.leave(self.now(), group)
@@ -613,7 +620,7 @@ class Node:
                 del self._groups[id]
                 self._namesakes.pop(id, None)
         elif type(event) is Departed and id in self._entry_by_asked:
-            self._entry_by_asked[id].fail(JoinFailed(id, event.reason))
+            self._entry_by_asked[id].fail(JoinFailed(id, self.explain(event.reason)))
         elif type(event) is GuestRefused:
             self._refused_by_group[id] = event
 

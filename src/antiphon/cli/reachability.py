@@ -55,7 +55,7 @@ async def _ask(check: str, seed: Address, transport: str, credentials: PreShared
                     while not _understood(node):
                         await asyncio.sleep(_LOOK_S)
             except TimeoutError:
-                refused = _refusals(node)
+                refused = node.core.refusals.explain()
                 says = f"nobody answers a question within {timeout:g} s" + (f" ({refused})" if refused else "")
                 status = WARN if transport == "tcp" else FAIL
                 what = "check that a node runs there, that it can connect back to this machine, and that it has the same --key-file"
@@ -71,10 +71,3 @@ def _understood(node: Node) -> bool:
     stats = node.stats()
     received, drops = stats["frames_received"], stats["drops"]
     return isinstance(received, int) and isinstance(drops, dict) and received > sum(drops.values())
-
-
-def _refusals(node: Node) -> str:
-    """What this node has refused meanwhile: an answer that was sealed with another key, for example."""
-    transport = node.stats()["transport"]
-    security = transport.get("security", {}) if isinstance(transport, dict) else {}
-    return ", ".join(f"{count} × {reason}" for reason, count in security.get("drops", {}).items())

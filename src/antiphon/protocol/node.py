@@ -33,6 +33,7 @@ from antiphon.model.frames import Batch, Digest, Fragment, Nack, Record
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of, new_member_id
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.recording import Recorder
+from antiphon.model.refusals import Refusals, is_worth_a_word
 from antiphon.protocol.agenda import Agenda
 from antiphon.protocol.discovery.directory import Directory
 from antiphon.protocol.entrance import DISCOVERY_ROUNDS, GROUPS_LIMIT, Entrance, OnAcceptIn
@@ -46,6 +47,10 @@ from antiphon.protocol.timers import NEVER, Timers
 
 Addresses: TypeAlias = tuple[Address, ...] | None
 """Where a frame goes; None: to every node."""
+_SEALED = b"\xc1"
+"""How a sealed frame begins, and no other: nodes that have credentials send them."""
+_NOTICE_BYTES = 12
+"""So long is the notice by which such a node says that it has refused something; it is not answered. Frames are longer."""
 _DATA = frozenset((Batch, Fragment, Record, Digest, Nack))
 _PROBES = frozenset((c.Ping, c.Enquire, c.Pong, c.Vouch))
 _ABOUT_NODES = _PROBES | {c.Ended}
@@ -80,6 +85,8 @@ class NodeCore:
         self.realm_by_name: dict[str, str] = {}
         """The realm of each guarded group, by the group's name; all others are in the realm of the node, which has no name."""
         self.drops: Counter[str] = Counter()
+        self.refusals = Refusals()
+        """What was refused for want of credentials; a driver that has some counts here, too."""
         self._touched: dict[GroupId, Membership] = {}
         """Those that had an input in this turn."""
         self._hurrying: Membership | None = None
@@ -312,7 +319,7 @@ class NodeCore:
                     return False
                 source, wire = relay.origin, relay.wire
         except BadFrame as bad:
-            self.drops[bad.reason] += 1
+            self._refuse(source, wire, bad.reason)
             return False
         if (realm or self.realm_by_name) and self._is_misplaced(frame, realm):
             return False
@@ -345,6 +352,15 @@ class NodeCore:
         else:
             self._receive_elsewhere(source, frame)
         return False
+
+    def _refuse(self, source: Address, wire: bytes, reason: str) -> None:
+        """Counts what cannot be read. A node with credentials is told, by a frame that it refuses in turn, that this one has none."""
+        if wire[:1] != _SEALED:
+            self.drops[reason] += 1
+            return
+        self.drops["sealed"] += 1
+        if is_worth_a_word(self.refusals.note(source, "sealed")) and len(wire) > _NOTICE_BYTES:
+            self._answer_directly(source, c.Detour(Address("")))
 
     def connection_refused(self, now: float, address: Address) -> None:
         """Takes a transport's report: the connection to the node at an address was closed, and the address refuses another. Groups with a
@@ -501,9 +517,11 @@ class NodeCore:
         self._put(to, codec.encode(frame), _group_of(frame))
 
     def stats(self) -> dict[str, object]:
-        """Counters and gauges, plain values. `drops` has what was dropped before it reached a group, by reason; `groups` has, by id, what
+        """Counters and gauges, plain values. `refused` has what was refused for want of the right credentials, by cause, `refused_by_peer`
+        the same by address. `drops` has what was dropped before it reached a group, by reason; `groups` has, by id, what
         each membership tells of itself (`Membership.stats`)."""
         return {
+            **self.refusals.stats(),
             "drops": dict(sorted((self.drops + self.directory.drops + self.outsiders.drops).items())),
             "relayed": self.routes.relayed,
             "routes": dict(self.routes.through),

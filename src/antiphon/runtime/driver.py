@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from antiphon.api.driver import Receive, ReportsRefusedConnections
+from antiphon.api.driver import CountsRefusals, Receive, ReportsRefusedConnections
 from antiphon.model.ids import Address, GroupId
+from antiphon.model.refusals import Refusals
 from antiphon.runtime.transports.contract import Transport
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class AsyncioDriver:
         self.transport = transport
         self._name, self._credentials, self._keys = name, credentials, dict(keys or {})
         self._sealer: Sealer | None = None
+        self.refusals = transport.refusals if isinstance(transport, CountsRefusals) else Refusals()
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at = float("inf")
         self._offset = time.time() - time.monotonic()
@@ -77,7 +79,14 @@ class AsyncioDriver:
 
         await self.transport.open(self._take)
         try:
-            self._sealer = Sealer(self._credentials, self._keys, address=self.transport.address, now=self.now(), name=self._name)
+            self._sealer = Sealer(
+                self._credentials,
+                self._keys,
+                address=self.transport.address,
+                now=self.now(),
+                name=self._name,
+                refusals=self.refusals,
+            )
         except BaseException:
             await self.transport.close()
             raise

@@ -11,11 +11,13 @@ from logging import INFO, WARNING
 from typing import Any
 
 from antiphon.model.events import Departed, Installed, JoinWaiting, MissedMessages, NameTaken, NoMajority, Synchronised
-from antiphon.model.ids import name_of
+from antiphon.model.ids import Address, name_of
+from antiphon.model.refusals import sentence
 from antiphon.runtime import logs
 
 _LOOK_S = 1.0
 _TELL_AGAIN_S = 60.0
+_REFUSED_LIMIT = 1_024
 
 
 class Journal:
@@ -27,6 +29,8 @@ class Journal:
         """How many drops have been told, and when last: by where, and the reason."""
         self._suspects: dict[str, set[str]] = {}
         self._connections = self._lost = 0
+        self._refused: dict[tuple[str, str], None] = {}
+        """Peers and causes of refusals that have been logged."""
 
     def begin(self, address: str) -> None:
         self._begun = True
@@ -73,6 +77,7 @@ class Journal:
         stats = self._stats()
         transport: Mapping[str, Any] = stats.get("transport", {})
         self._tell_connections(transport)
+        self._tell_refused(stats.get("refused_by_peer", {}))
         for where, drops in _drops(stats):
             self._tell_drops(now, where, drops)
         for group, each in stats.get("groups", {}).items():
@@ -103,6 +108,15 @@ class Journal:
         if lost > self._lost:
             self._write(WARNING, "transport.disconnected", connections=lost - self._lost, links=transport.get("links", 0))
         self._connections, self._lost = made, lost
+
+    def _tell_refused(self, refused: Mapping[str, Mapping[str, int]]) -> None:
+        for peer, counts in refused.items():
+            for cause, count in counts.items():
+                if (peer, cause) not in self._refused:
+                    self._refused[peer, cause] = None
+                    if len(self._refused) > _REFUSED_LIMIT:
+                        del self._refused[next(iter(self._refused))]
+                    self._write(WARNING, "security.refused", peer=peer, cause=cause, why=sentence(Address(peer), cause, count))
 
     def _tell_drops(self, now: float, where: str, drops: Mapping[str, int]) -> None:
         for reason, count in drops.items():

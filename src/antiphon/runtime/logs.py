@@ -21,6 +21,7 @@
 | group.suspects         | WARNING | members that do not answer                                                                     |
 | group.trusts           | INFO    | some of them that answer again                                                                 |
 | group.left             | INFO    | this node left; WARNING when it did not mean to, with the reason                               |
+| security.refused       | WARNING | a peer's frames or connections have not the right credentials: why, and what to do; once per peer |
 | transport.connected    | INFO    | how many connections were made since the last line                                             |
 | transport.disconnected | WARNING | how many were lost                                                                             |
 | drops                  | WARNING | what was dropped, where and why: the first of each reason at once, then at most a line a minute |

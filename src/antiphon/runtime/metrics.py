@@ -65,6 +65,7 @@ NODE: dict[str, Metric] = {
     "searches": _gauge("node.groups.wanted", "{group}", "Groups that are looked for, to be joined"),
     "outsiders": _gauge("node.groups.outside", "{group}", "Open groups that this node sends to without being in them"),
     "drops": _counter("node.drops", "{frame}", "Frames dropped before they reached a group", "reason"),
+    "refused": _counter("node.refused", "{frame}", "Frames and connections refused for want of the right credentials", "cause"),
 }
 TRANSPORT: dict[str, Metric] = {
     "wires_sent": _counter("transport.wires.sent", "{wire}", "Wires handed to connections, each counted for each receiver"),

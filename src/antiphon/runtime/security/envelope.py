@@ -17,6 +17,7 @@
 | KNOCK  | no     | 68    | target session, nonce: show me your certificate                                              |
 | ECHO   | no     | 68    | the knocker's nonce, a cookie: so you are where you say you are                              |
 | TALK   | no     | 84 +  | target session, nonce, cookie, a flight of TLS; the counter is its number, 1 … 4             |
+| NOTICE | no     | 12    | something was refused here, which uses this key (0: a certificate); ends there, and proves nothing |
 
 No kind that answers somebody whose address is unproven is larger than what it answers.
 """
@@ -26,7 +27,7 @@ from __future__ import annotations
 from antiphon.model.frames import FRAME_LIMIT
 
 MAGIC = b"\xc1A\x01"
-DATA, ASK, ANSWER, KNOCK, ECHO, TALK = range(6)
+DATA, ASK, ANSWER, KNOCK, ECHO, TALK, NOTICE = range(7)
 
 KEY_ID_BYTES = 8
 SESSION_BYTES = 16
@@ -37,6 +38,7 @@ SEAL_BYTES = HEADER_BYTES + TAG_BYTES
 """By how much a sealed frame is longer than the frame: transports need room for it."""
 ASK_BYTES = SEAL_BYTES + SESSION_BYTES + NONCE_BYTES
 KNOCK_BYTES = HEADER_BYTES + SESSION_BYTES + NONCE_BYTES
+NOTICE_BYTES = 4 + KEY_ID_BYTES
 SEALED_LIMIT = FRAME_LIMIT + SEAL_BYTES
 """The largest datagram that is looked at."""
 

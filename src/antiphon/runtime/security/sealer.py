@@ -38,14 +38,32 @@ from collections.abc import Callable, Mapping
 
 from antiphon.errors import BadFrame, InvalidOption
 from antiphon.model.ids import Address, name_of
+from antiphon.model.refusals import SAYS, Refusals, is_worth_a_word
+from antiphon.runtime.security.allowance import Allowance
 from antiphon.runtime.security.certificates import Certificates
 from antiphon.runtime.security.channel import SendingChannel
-from antiphon.runtime.security.envelope import DATA, KEY, KIND, MAGIC, SEAL_BYTES, SEALED_LIMIT, SESSION_BYTES
+from antiphon.runtime.security.envelope import (
+    DATA,
+    KEY,
+    KEY_ID,
+    KEY_ID_BYTES,
+    KIND,
+    MAGIC,
+    NOTICE,
+    NOTICE_BYTES,
+    SEAL_BYTES,
+    SEALED_LIMIT,
+    SESSION_BYTES,
+)
 from antiphon.runtime.security.introductions import SECRET_BYTES, Introductions
 from antiphon.runtime.security.preshared import PreSharedKey
 from antiphon.runtime.security.realm import Realm, extract
 from antiphon.runtime.security.sessions import Sessions
 from antiphon.runtime.security.strangers import Opened, Strangers
+
+_NOTICES_PER_S = 20
+_BAD_CERTIFICATE = bytes(KEY_ID_BYTES)
+"""What a notice has in place of a key id, if it was a certificate that was refused."""
 
 
 class Sealer:
@@ -60,11 +78,15 @@ class Sealer:
         now: float,
         name: str = "",
         random_bytes: Callable[[int], bytes] = os.urandom,
+        refusals: Refusals | None = None,
     ) -> None:
+        """`refusals` counts, by peer, what was refused for want of the right credentials."""
+        self.refusals = refusals or Refusals()
+        self._notices = Allowance(_NOTICES_PER_S, _NOTICES_PER_S, now)
         self.session = random_bytes(SESSION_BYTES)
         self.drops: Counter[str] = Counter()
         node_realm = _node_realm(credentials)
-        self._guards_node = credentials is not None
+        self._key_id, self._guards_node = node_realm.key_id, credentials is not None
         realms = [node_realm] if self._guards_node else []
         for group, key in (keys or {}).items():
             if not isinstance(key, PreSharedKey) or not group:
@@ -120,9 +142,9 @@ class Sealer:
     def open(self, now: float, source: Address, datagram: bytes) -> Opened:
         """The frames that may be believed now: that of the datagram, those that waited for its sender to prove itself, or none."""
         if not datagram.startswith(MAGIC):
-            return self._unsealed(datagram)
+            return self._unsealed(now, source, datagram)
         if not SEAL_BYTES <= len(datagram) <= SEALED_LIMIT:
-            self.drops["malformed"] += 1
+            self._take_notice(source, datagram)
             return []
         channels = self._by_source.get(source)
         channel = None if channels is None else channels.get(datagram[KEY])
@@ -134,6 +156,8 @@ class Sealer:
             opened = self._strangers.consider(now, source, datagram, channel)
         except BadFrame as bad:
             self.drops[bad.reason] += 1
+            if bad.reason in SAYS:
+                self._refuse(now, source, bad.reason)
             opened = []
         self._set_deadline()
         return opened
@@ -162,12 +186,29 @@ class Sealer:
         handshakes = 0 if self._introductions is None else len(self._introductions)
         return {"sessions": len(self._sessions), "unproven": len(self._strangers), "handshakes": handshakes, "drops": dict(self.drops)}
 
-    def _unsealed(self, datagram: bytes) -> Opened:
+    def _refuse(self, now: float, source: Address, cause: str) -> None:
+        """Counts a refusal. A node with another key, or none, is told now and then that there is one here: it would hear nothing."""
+        count = self.refusals.note(source, cause)
+        if cause != "refused_by_peer" and is_worth_a_word(count) and self._notices.take(now):
+            key_id = self._key_id if cause in ("wrong_key", "no_key") else _BAD_CERTIFICATE
+            self._send(source, MAGIC + bytes((NOTICE,)) + key_id)
+
+    def _take_notice(self, source: Address, datagram: bytes) -> None:
+        """Counts a peer's notice, which nobody can prove and nobody answers."""
+        is_notice = len(datagram) == NOTICE_BYTES and datagram[KIND] == NOTICE and datagram[KEY_ID] != self._key_id
+        refused = self._introductions is not None and datagram[KEY_ID] == _BAD_CERTIFICATE
+        if is_notice:
+            self.refusals.note(source, "refused_by_peer" if refused else "wrong_key")
+        else:
+            self.drops["malformed"] += 1
+
+    def _unsealed(self, now: float, source: Address, datagram: bytes) -> Opened:
         if datagram[:1] == MAGIC[:1]:
             self.drops["malformed"] += 1
             return []
         if self._guards_node:
             self.drops["no_key"] += 1
+            self._refuse(now, source, "no_key")
             return []
         return [(datagram, "")]
 

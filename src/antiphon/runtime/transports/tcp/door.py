@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Protocol, cast
 
 from antiphon.model.ids import Address
+from antiphon.model.refusals import Refusals
 from antiphon.runtime.transports.contract import WIRE_LIMIT, Take
 from antiphon.runtime.transports.tcp.guard import Guard
 from antiphon.runtime.transports.tcp.hello import HELLO_LIMIT, Hello
@@ -25,6 +26,8 @@ from antiphon.runtime.transports.tcp.shortcut import is_of_this_user
 from antiphon.runtime.transports.tcp.splitter import Splitter
 
 _HELLO_S = 5.0
+_TLS_HELLO = b"\x16\x03"
+"""How a TLS handshake begins."""
 _length = struct.Struct("<I").unpack_from
 
 
@@ -48,8 +51,10 @@ class House(Protocol):
         """So much has come of a wire that is not whole yet."""
         ...
 
-    def fails(self, error: Exception) -> None:
-        """A handshake came to nothing."""
+    refusals: Refusals
+
+    def fails(self, error: Exception, peer: str) -> None:
+        """A handshake with a peer came to nothing."""
         ...
 
     def welcomes(self, door: Door, hello: Hello, tls: object) -> bool:
@@ -125,7 +130,7 @@ class Door(asyncio.Protocol):
             try:
                 data = self._guard.open(data)
             except ssl.SSLError as error:
-                self._house.fails(error)
+                self._house.fails(error, self.host)
                 self._hang_up()
                 return
             self._read(data)
@@ -147,6 +152,8 @@ class Door(asyncio.Protocol):
         splitter, kept = self._splitter, self._splitter.kept
         wires = splitter.split(data, HELLO_LIMIT if self.source is None else WIRE_LIMIT, WIRE_LIMIT)
         if wires is None:
+            if self.source is None and data.startswith(_TLS_HELLO):
+                self._house.refusals.note(Address(self.host), "tls")
             self.refuse("oversized")
             return
         if kept or splitter.kept:

@@ -44,7 +44,12 @@ _PAUSE_S = 0.05
 _PAUSE_MAX_S = 2.0
 _SILENCE_S = 15
 _FAREWELL_S = 1.0
+_TLS_ALERT = b"\x15\x03"
 _length = struct.Struct("<I").pack
+
+
+class TlsWanted(Exception):
+    """The peer answers without TLS with an alert: it wants TLS."""
 
 
 class State(Enum):
@@ -102,6 +107,8 @@ class Link(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._reopening: asyncio.TimerHandle | None = None
         """Set while a lost connection waits to be reopened."""
+        self._reopened = False
+        """Whether the last connection was made in this way, and not for a wire: unless it holds, there is not another."""
         self._peer_connected = False
         """Whether the peer connected to this node while the attempt under way was made: if it fails, it is repeated once."""
         self._gone: asyncio.Future[None] = self._loop.create_future()
@@ -168,7 +175,7 @@ class Link(asyncio.Protocol):
     def _begin_connecting(self) -> None:
         self._stop_reopening()
         self.state = State.CONNECTING
-        self._peer_connected = False
+        self._peer_connected = self._reopened = False
         self._lag(True)
         self._task = self._loop.create_task(self._connect())
 
@@ -217,7 +224,8 @@ class Link(asyncio.Protocol):
             self.send(framed)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self.state is State.OPEN:
+        was_open, held = self.state is State.OPEN, False
+        if was_open:
             held = self._loop.time() - self._opened_at > _PAUSE_MAX_S
             if held:
                 self._pause_s = _PAUSE_S
@@ -225,7 +233,6 @@ class Link(asyncio.Protocol):
             self._drops["connection_lost"] += 1
             if isinstance(error, ssl.SSLError):
                 self._fail(error)  # in TLS 1.3 a refusal comes after the client has spoken
-        was_open = self.state is State.OPEN
         self._transport, self._direct = None, False
         self._stop_looking()
         if self._descriptor >= 0:
@@ -235,12 +242,14 @@ class Link(asyncio.Protocol):
             self._end()
         else:
             self._rest()
-            if was_open:
+            if was_open and (held or not self._reopened):
                 self._reopening = self._loop.call_at(self._again_at, self._reopen)
 
     def data_received(self, data: bytes) -> None:
         self._direct = False
         self._drops["unexpected_bytes"] += 1  # nobody speaks on a connection that it did not make
+        if data.startswith(_TLS_ALERT):
+            self._fail(TlsWanted())
         if self._transport is not None:
             self._transport.abort()
 
@@ -282,6 +291,7 @@ class Link(asyncio.Protocol):
         self._reopening = None
         if self.state is State.RESTING:
             self._begin_connecting()
+            self._reopened = True
 
     def _stop_reopening(self) -> None:
         if self._reopening is not None:

@@ -20,13 +20,14 @@ from typing import Any
 
 from antiphon.errors import InvalidOption
 from antiphon.model.ids import Address
+from antiphon.model.refusals import Refusals
 from antiphon.runtime.transports.contract import WIRE_LIMIT, Take, address_of, host_and_port
 from antiphon.runtime.transports.interfaces import reachable_host
 from antiphon.runtime.transports.tcp import shortcut
 from antiphon.runtime.transports.tcp.backlog import Backlog
 from antiphon.runtime.transports.tcp.door import Door
 from antiphon.runtime.transports.tcp.hello import Hello
-from antiphon.runtime.transports.tcp.link import Link, State
+from antiphon.runtime.transports.tcp.link import Link, State, TlsWanted
 from antiphon.runtime.transports.tcp.place import place_of
 
 _length = struct.Struct("<I").pack
@@ -53,6 +54,7 @@ class TcpTransport:
         """`contexts` are for connections that come and that go out; with them `peer_names` reads a peer's names from its certificate.
         Without `short_way` nodes of one machine meet over TCP, too."""
         self.drops: Counter[str] = Counter()
+        self.refusals = Refusals()
         self._bind = host_and_port(bind, "bind")
         self._name, self._connections = name, connections
         self._short_way = short_way and contexts is None
@@ -188,7 +190,7 @@ class TcpTransport:
             context=None if self._contexts is None else self._contexts[1],
             short_way=self._short_way,
             check=lambda tls: self._is_known(address, tls),
-            fail=self.fails,
+            fail=lambda error: self.fails(error, address),
             refused=self._tell_refused,
         )
         return link
@@ -234,6 +236,7 @@ class TcpTransport:
         address, names = Address(hello.address), self._names_in(tls)
         if names is not None and hello.name not in names:
             self.drops["wrong_name"] += 1
+            self.refusals.note(address, "wrong_name")
             return False
         if not self._is_known(address, tls):
             return False
@@ -251,10 +254,16 @@ class TcpTransport:
         self._doors.pop(door, None)
         self._halves_bytes -= self._halves.pop(door, 0)
 
-    def fails(self, error: Exception) -> None:
+    def fails(self, error: Exception, peer: str) -> None:
         from antiphon.runtime.security import refusal_of
 
-        self.drops[refusal_of(error) if isinstance(error, ssl.SSLError) else "no_hello"] += 1
+        if isinstance(error, TlsWanted):
+            self.refusals.note(Address(peer), "tls")
+            return
+        reason = refusal_of(error) if isinstance(error, ssl.SSLError) else "no_hello"
+        self.drops[reason] += 1
+        if isinstance(error, ssl.SSLError):
+            self.refusals.note(Address(peer), "no_tls" if reason == "malformed" else reason)
 
     def _names_in(self, tls: object) -> tuple[str, ...] | None:
         return None if tls is None or self._peer_names is None else self._peer_names(tls)
