@@ -521,6 +521,8 @@ class Group:
         self._views.tell(change)
         if not self._ready.done():
             self._ready.set_result(None)
+        if event.previous is None and not event.sides and not self._caught_up.done():
+            self._caught_up.set_result(None)  # a founder: there is nothing to catch up with
 
     def _depart(self, event: Departed) -> None:
         self._departed = event
