@@ -235,12 +235,15 @@ class Play:
         self.wants[world.id_of(who, GROUP)] = wants
 
     def _found(self, who: str, wants: Wants) -> None:
-        """Joins the group and founds it if nobody has it: the one place where the founders of a run are named. Where only a majority goes
-        on, nodes that come later do not found it."""
-        if self._needs_founders() and who not in self.weather.names:
-            self.world.join(who, GROUP, wants)
-        else:
+        """Join the group and found it if nobody has it. Where only a majority goes on, its founders do that together, and are given by
+        number or by name; nodes that come later do not found it."""
+        names = self.weather.names
+        if not self._needs_founders():
             self.world.join(who, GROUP, wants, create=self.weather.options)
+        elif who in names:
+            self.world.join(who, GROUP, wants, create=self.weather.options, expect=names if self.case.seed % 2 else len(names))
+        else:
+            self.world.join(who, GROUP, wants)
 
     def _on_event(self, who: str, group: GroupId | None, event: Event) -> None:
         if group is not None and name_of(group) != GROUP:
