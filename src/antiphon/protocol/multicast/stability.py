@@ -105,6 +105,9 @@ class Stability:
         """The positions that a member's checksum stands for: none where there is nothing to learn from it, None where it says nothing."""
         rank = self.rank_by_member[member]
         known = check == self._check_of(rank)
+        if known and self.stated:
+            # The member repeats its row: a digest that said less was overtaken by the one that said more.
+            self.stated = {key: have for key, have in self.stated.items() if key[0] != rank}
         own = self.rows[self.me]
         if not self.news:
             level = check == self._check_of(self.me)
