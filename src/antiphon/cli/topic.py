@@ -16,7 +16,7 @@ from rich.table import Table
 
 from antiphon.cli import arguments, terminal
 from antiphon.errors import TimedOut, UnknownTopic, UsageError
-from antiphon.store import Accepted, Gap, Published, Store, open_store
+from antiphon.store import Accepted, CollectionHold, Gap, Published, Store, open_store
 from antiphon.store.opening import is_made, require_made
 from antiphon.store.succession import Item
 
@@ -177,7 +177,8 @@ def gc(
     store: Address = DEFAULT_STORE,
     json: arguments.Json = False,
 ) -> None:
-    """Remove what every subscriber is done with or has let expire. Nodes do this by themselves; it is safe at any time."""
+    """Remove what every subscriber is done with or has let expire, and print why the rest is kept: by which subscriber, outbox or
+    retention time, since when and until when. Nodes collect by themselves; it is safe at any time."""
 
     async def work(opened: Store) -> None:
         known = {about.name for about in await opened.topics()}
@@ -185,15 +186,36 @@ def gc(
             if topic not in known:
                 raise UnknownTopic(topic)
         collected = await opened.collect(topics or None)
+        held = await opened.holders(collected)
+        now = await opened.time()
         if json:
-            terminal.print_json({"collected": {topic: {"floor": at.floor, "removed": at.removed} for topic, at in collected.items()}})
+            counts = {topic: {"floor": at.floor, "removed": at.removed} for topic, at in collected.items()}
+            terminal.print_json({"collected": counts, "held": held, "time": now})
             return
         for topic, at in collected.items():
             terminal.out.print(f"{topic}: {at.removed:,} removed, collected up to {at.floor:,}", markup=False)
+            for hold in held[topic]:
+                terminal.out.print(f"  {_why_kept(hold, now)}", markup=False, soft_wrap=True)
         if not collected:
             terminal.out.print(f"{opened.url} has no topics", markup=False)
 
     _with_store(store, work)
+
+
+def _why_kept(hold: CollectionHold, now: int) -> str:
+    age = _seconds(now - hold.since)
+    if hold.kind == "outbox":
+        return f"held by the outbox of {hold.node}, for {age}, until it is sent"
+    what = f"subscriber {hold.id}" if hold.kind == "subscriber" else "the retention time"
+    where = f", read and not confirmed at node {hold.node}" if hold.node else ""
+    values = f" from number {hold.first:,} on" if hold.first else ""
+    left = 0 if hold.until is None else hold.until - now
+    end = f"for {_seconds(left)} more" if left > 0 else "expired: the next collection removes it"
+    return f"kept{values} for {what}{where}: published {age} ago, {end}"
+
+
+def _seconds(nanoseconds: int) -> str:
+    return f"{max(nanoseconds, 0) / 1e9:,.1f} s"
 
 
 def _with_store(

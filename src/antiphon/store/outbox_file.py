@@ -30,8 +30,11 @@ CREATE TABLE entries (
     data BLOB NOT NULL
 );
 CREATE INDEX entries_by_topic ON entries (topic, id);
-CREATE INDEX entries_by_seen ON entries (seen);
 """
+INDICES = (
+    "CREATE INDEX IF NOT EXISTS entries_by_topic_seen ON entries (topic, seen)",
+    "DROP INDEX IF EXISTS entries_by_seen",  # of earlier releases
+)
 LOCK_WAIT_S = 2.0
 
 
@@ -74,8 +77,9 @@ class OutboxFile:
         (size,) = self._run("SELECT coalesce(sum(length(data)), 0) FROM entries").fetchone()
         return int(size)
 
-    def oldest(self) -> Moment | None:
-        (seen,) = self._run("SELECT min(seen) FROM entries").fetchone()
+    def oldest(self, topic: str) -> Moment | None:
+        """Return since when values of the topic wait; None if there are none."""
+        (seen,) = self._run("SELECT min(seen) FROM entries WHERE topic = ?", (topic,)).fetchone()
         return None if seen is None else int(seen)
 
     def put(self, topic: str, options: TopicOptions | None, entries: Sequence[Entry], first: int | None, seen: Moment) -> tuple[int, int]:
@@ -181,6 +185,8 @@ class OutboxFile:
             raise BadStore(self.path, "it is the database of something else: name another file for the outbox")
         elif version != SCHEMA_VERSION:
             raise BadStore(self.path, f"its schema is version {version}, this program knows {SCHEMA_VERSION}: use the release that made it")
+        for statement in INDICES:
+            database.execute(statement)
         (owner,) = database.execute("SELECT node FROM about").fetchone()
         if owner != node:
             raise BadStore(self.path, f"it is the outbox of {owner!r}, who alone may publish its values: give {node!r} a file of its own")
