@@ -68,6 +68,9 @@ class Faulty:
     async def register(self, *arguments: Any, **options: Any) -> Grant:
         return await self._do("register", lambda: self._store.register(*arguments, **options))
 
+    async def info(self, topic: str) -> Any:
+        return await self._do("info", lambda: self._store.info(topic))
+
     async def publish(self, *arguments: Any, **options: Any) -> Receipt:
         return await self._do("publish", lambda: self._store.publish(*arguments, **options))
 

@@ -47,6 +47,7 @@ class Outbox:
         self._size = 0
         self._oldest_by_topic: dict[str, Moment] = {}
         self._arriving: list[tuple[str, Moment]] = []
+        self._options_by_topic: dict[str, TopicOptions] = {}
         self._unfinished: set[asyncio.Task[Any]] = set()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -68,6 +69,7 @@ class Outbox:
         self._pending, self._size, oldest = await self._ask(
             lambda file: (pending := file.pending(), file.size(), {topic: file.oldest(topic) for topic in pending})
         )
+        self._options_by_topic = await self._ask(OutboxFile.options)
         for topic in self._pending:
             self._note_oldest(topic, oldest[topic])
             self._hold(topic)
@@ -125,6 +127,8 @@ class Outbox:
         finally:
             self._arriving.remove((topic, since))
             self._hold(topic)
+        if options is not None:
+            self._options_by_topic[topic] = options
         if there:
             self._count(topic, -there, -sum(len(entry.data) for entry in entries[:there]))
         self.arrived.set()
@@ -133,6 +137,10 @@ class Outbox:
     def pending(self, topic: str) -> int:
         """How many values of the topic wait, those included that are being written just now."""
         return self._pending.get(topic, 0)
+
+    def options(self, topic: str) -> TopicOptions | None:
+        """Return what the topic is, if that was known when one of its values came in here."""
+        return self._options_by_topic.get(topic)
 
     def topics(self) -> list[str]:
         """Those of which values wait."""

@@ -113,6 +113,8 @@ class Topic:
         asked for: `durability="relaxed"`), Queued when it is in the outbox of this node. Raises StoreUnreachable when the store has not
         answered in time; `publish(value, number=error.number)` then repeats it without writing it twice.
 
+        `key` says in a mutable topic which object this is the new value of; it must be given there and nowhere else (InvalidOption).
+
         `number` is this publisher's own number of the value, greater than those before: for all values of a topic or for none. Whoever has
         such numbers anyway (lines of a file, say) publishes each value once whatever crashes: `topic.number` says after `register` which is
         the newest that is there. A number that is not above it is taken for a repeat, so one that is said where this program has
@@ -121,7 +123,7 @@ class Topic:
         entry = Entry(self._encode(value), _checked_key(key))
         size = len(entry.data)
         self._check_size(size)
-        return await publisher.publish((entry,), size + len(key), number=number, synced=synced, timeout=timeout)
+        return await publisher.publish((entry,), size + len(key), keyed=bool(key), number=number, synced=synced, timeout=timeout)
 
     async def publish_many(
         self,
@@ -147,14 +149,20 @@ class Topic:
         sizes = list(map(len, data))
         self._check_size(max(sizes, default=0))
         names: Iterable[str] = repeat("")
+        keyed = False
         if keys is not None:
+            if isinstance(keys, str | bytes):
+                raise InvalidOption("keys", keys, "give a list of keys, one for each of the values")
             names = [_checked_key(key) for key in keys]
             if len(names) != len(data):
                 raise InvalidOption("keys", f"{len(names)} keys", f"give one for each of the {len(data)} values")
+            keyed = any(names)
+            if keyed and not all(names):
+                raise InvalidOption("keys", f"{names.count('')} empty keys", "give a key to each of the values, or to none")
         # By far the quickest way to make a named tuple; it is most of what a value costs here.
         entries: list[Entry] = list(map(_entry, zip(data, names, strict=False)))
         size = sum(sizes) + (0 if keys is None else sum(map(len, names)))
-        return await publisher.publish(entries, size, number=number, synced=synced, timeout=timeout)
+        return await publisher.publish(entries, size, keyed=keyed, number=number, synced=synced, timeout=timeout)
 
     async def erase(self, seqs: int | Iterable[int], *, timeout: float | None = None) -> int:
         """Takes values back: whoever has not read them is told of a gap. Only the publisher may, and in a shared topic each its own.
@@ -200,7 +208,8 @@ class Topic:
     ) -> Subscription:
         """A new subscriber, or with the `id` of one that is known: this one comes back, with its state and position as they were left,
         and whoever held it before is fenced. `lease` says how old a value may be to be due, in seconds: LEASE_S, or as it was left.
-        `start`, of a new one: `earliest`, `latest`, or after this number; what is gone behind it is told as a gap."""
+        `start`, of a new one: `earliest`, `latest`, or after this number, which must have been published (or be 0); what is gone behind it
+        is told as a gap. Raises InvalidOption for another number."""
         lifetime = None if lease is None else checked_lease(lease)
         _checked_start(start)
         self._reach.check_open()
@@ -232,9 +241,7 @@ class Topic:
 
     # -- looking ---------------------------------------------------------------------------------------------------------------
 
-    async def peek(
-        self, limit: int = 1_024, *, id: str | None = None, start: Start | None = None, timeout: float = 0.0
-    ) -> list[Item]:
+    async def peek(self, limit: int = 1_024, *, id: str | None = None, start: Start | None = None, timeout: float = 0.0) -> list[Item]:
         """Return the next values and gaps, at most `limit`, without becoming a subscriber: nothing is fenced, moved or held.
 
         With the `id` of a subscriber these are the values that it would read after its position in the store: without those it has
