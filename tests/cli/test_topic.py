@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+import antiphon.sync
 from antiphon.cli.main import OK, UNUSABLE, main
+from antiphon.store import StoreSettings
 
 PROGRAM = [sys.executable, "-c", "import sys; from antiphon.cli.main import main; sys.exit(main())"]
 
@@ -49,6 +51,52 @@ def test_a_reader_goes_on_where_it_left_off(capfdbinary: pytest.CaptureFixture[b
     assert said(capfdbinary, "subscribe", "crash", "--id", "ambulance") == "a bike\n"
     assert said(capfdbinary, "subscribe", "crash", "--id", "ambulance") == ""
     assert said(capfdbinary, "subscribe", "crash", "--id", "fire", "--start", "1") == "a bike\n"
+
+
+def test_peeking_does_not_disturb_a_live_reader(store: str) -> None:
+    """Somebody who debugs a reader in production would end it."""
+    peek = ("topic", "subscribe", "crash", "--store", store, "--peek", "--id")
+    with antiphon.sync.open_store(store, name="hotline") as opened:
+        crash = opened.topic("crash")
+        crash.publish_many([b"one", b"two", b"three", b"four"])
+        reader = crash.subscribe(3600.0, id="ambulance")
+        assert reader.read(20).data == b"one"
+        reader.done(1)
+        reader.done_one([3])
+        for _ in range(2):
+            peeked = called(*peek, "ambulance")
+            assert (peeked.returncode, peeked.stdout) == (OK, "two\nfour\n"), "from its position, without what it has marked done"
+        assert reader.read(20).data == b"two"
+        reader.done(2)  # it was not fenced
+        assert called(*peek, "ambulance", "--start", "0", "--limit", "1").stdout == "one\n"
+        assert called(*peek, "nobody").stdout == "one\ntwo\nthree\nfour\n"
+        refused = called(*peek, "ambulance", "--lease", "1s")
+        assert refused.returncode == UNUSABLE
+        assert "leave --lease out" in refused.stderr
+        # The reader goes on, with the position that it had, and nobody has become a subscriber.
+        assert reader.read(20).data == b"four"
+        reader.done(4)
+        assert [(one.id, one.position, one.epoch) for one in crash.subscribers()] == [("ambulance", 4, 1)]
+
+
+def test_who_keeps_a_topic_is_told(store: str) -> None:
+    """An operator whose disk fills up would see that nothing is collected, and not why."""
+    with antiphon.sync.open_store(store, name="unit 7", settings=StoreSettings(collect_s=0)) as opened:
+        for topic in ("crash", "fire"):
+            opened.topic(topic).register(retention_s=0.0)
+            opened.topic(topic).publish_many([b"one", b"two"])
+        reader = opened.topic("crash").subscribe(3600.0, id="ambulance")
+        reader.read(20)
+        opened.collect()
+        report = json.loads(called("topic", "gc", "--store", store, "--json").stdout)
+        assert report["collected"]["fire"]["floor"] == 2, "whoever reads another topic holds nothing"
+        assert report["held"]["fire"] == []
+        (hold,) = report["held"]["crash"]
+        assert (hold["kind"], hold["id"], hold["node"], hold["first"]) == ("subscriber", "ambulance", "unit 7", 1)
+        assert hold["until"] - hold["since"] == 3600 * 10**9
+        assert hold["since"] <= report["time"] <= hold["until"]
+        words = called("topic", "gc", "--store", store).stdout
+        assert "kept from number 1 on for subscriber ambulance, read and not confirmed at node unit 7: published " in words
 
 
 @pytest.mark.usefixtures("store")

@@ -17,6 +17,7 @@ from antiphon.errors import InvalidOption, StoreUnreachable, UnknownTopic
 from antiphon.store.collector import COLLECTED, Collector, collect
 from antiphon.store.draining import Draining
 from antiphon.store.holdings import Holdings
+from antiphon.store.horizon import Horizon
 from antiphon.store.memory import MemoryBackend
 from antiphon.store.outbox import Outbox
 from antiphon.store.presence import PRESENCES, Presence
@@ -420,11 +421,11 @@ def test_killed_collectors(tmp_path: Path, seed: int, spawned: Any) -> None:
 def test_a_collector_that_goes_by_the_clock_is_seen(test: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests above would pass with a collector that has never heard of the ring."""
 
-    async def clock(backend: Any) -> Moment:
-        return await backend.time()  # type: ignore[no-any-return]
+    async def clock(backend: Any) -> Horizon:
+        return Horizon(moment=await backend.time())
 
-    async def fresh(node: RingNode, patience_s: float = 0) -> Moment:
-        return await node._backend.time()
+    async def fresh(node: RingNode, patience_s: float = 0) -> Horizon:
+        return await clock(node._backend)
 
     monkeypatch.setattr("antiphon.store.collector.horizon", clock)
     monkeypatch.setattr(RingNode, "horizon", fresh)

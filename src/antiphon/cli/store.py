@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from antiphon.cli import arguments, terminal
-from antiphon.cli.main import BROKEN
 
-_LOOK_S = 0.5
+_LOOK_S = 0.2
 
 app = typer.Typer(help="Stores for durable topics. A file needs no server: use sqlite:PATH.", no_args_is_help=True)
 
@@ -28,9 +27,11 @@ def serve(
 ) -> None:
     """Start NATS servers with JetStream from the wheel, on the loopback interface, and print the address of the store.
 
-    They sync every write before they acknowledge it. What they keep is in the directory, and is there again the next time. Ctrl-C ends
-    them. For development: nobody restarts them, and everybody on this machine may use them."""
+    They sync every write before they acknowledge it. What they keep is in the directory, and is there again the next time. A server that
+    ends by itself is started again, after a pause that grows from half a second to 30 s while it keeps ending; the others go on meanwhile.
+    Each such event is a line on stderr. Ctrl-C or SIGTERM ends all. For development: everybody on this machine may use them."""
     from antiphon.store.jetstream.server import LocalServers
+    from antiphon.store.jetstream.supervisor import ServerSupervisor
 
     if servers not in (1, 3):
         raise arguments.refused("--servers", servers, "one server, or a cluster of three")
@@ -44,8 +45,11 @@ def serve(
             advice = f"in {directory}; give it to others as --store, or as ANTIPHON_STORE. Ctrl-C ends it."
             terminal.out.print(advice, markup=False, soft_wrap=True)
         terminal.out.file.flush()
-        while len(running.processes) == servers:
+        supervisor = ServerSupervisor(running, time.monotonic(), _report)
+        while True:
             time.sleep(_LOOK_S)
-        log = running.directory / "0" / "server.log"
-        terminal.err.print(f"a server has ended by itself: its log is like {log}", style="red", markup=False, soft_wrap=True)
-        raise typer.Exit(BROKEN)
+            supervisor.tick(time.monotonic())
+
+
+def _report(event: str) -> None:
+    terminal.err.print(f"{time.strftime('%H:%M:%S')} {event}", markup=False, soft_wrap=True)

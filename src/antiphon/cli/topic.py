@@ -16,7 +16,7 @@ from rich.table import Table
 
 from antiphon.cli import arguments, terminal
 from antiphon.errors import TimedOut, UnknownTopic, UsageError
-from antiphon.store import Accepted, Gap, Published, Store, open_store
+from antiphon.store import Accepted, CollectionHold, Gap, Published, Store, open_store
 from antiphon.store.opening import is_made, require_made
 from antiphon.store.succession import Item
 
@@ -94,17 +94,45 @@ def subscribe(
     store: Address = DEFAULT_STORE,
     id: Annotated[str, typer.Option("--id", metavar="ID", help="Who reads; with the same id the next call goes on from here.")] = "cli",
     lease: Annotated[str, typer.Option(metavar="TIME", help="How old a value may be to be of interest: 90s, 30m, 12h, 7d.")] = "",
-    start: Annotated[str, typer.Option(metavar="WHERE", help="Of a new id: earliest, latest, or the number after which.")] = "earliest",
+    start: Annotated[str, typer.Option(metavar="WHERE", help="Of a new id: earliest (the default), latest, or a number.")] = "",
     limit: Annotated[int, typer.Option(metavar="COUNT", min=0, help="Leave after so many values; 0: no limit.")] = 0,
     follow: Annotated[bool, typer.Option("--follow", metavar="", help="Wait for values that are yet to come.")] = False,
-    peek: Annotated[bool, typer.Option("--peek", metavar="", help="Do not move the position: the next call reads the same again.")] = False,
+    peek: Annotated[
+        bool, typer.Option("--peek", metavar="", help="Show what this reader would read next, without becoming it or moving it.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", metavar="", help="One JSON object per value and line.")] = False,
 ) -> None:
-    """Print the values that this reader has not had yet. Its position moves only after they were written to stdout."""
+    """Print the values that this reader has not had yet. Its position moves only after they were written to stdout.
+
+    A program that reads under the same id is fenced: of two, the newest goes on. With --peek it is not disturbed: the values are read from
+    its position in the store, and nothing is changed there. Then --start, if it is given, says where to begin instead."""
     wanted = _lease(lease) if lease else None
-    where: Any = int(start) if start.isascii() and start.isdigit() else start
+    if peek and lease:
+        raise arguments.refused("--lease", lease, "--peek changes nothing about the reader: leave --lease out")
+    where: Any = int(start) if start.isascii() and start.isdigit() else start or "earliest"
+
+    async def look(opened: Store) -> None:
+        here, left, after = opened.topic(topic), limit or sys.maxsize, where if start else None
+        while follow and topic not in {about.name for about in await opened.topics()}:
+            await asyncio.sleep(_IDLE_S)
+        if after == "latest":
+            after = (await here.info()).last
+        while left > 0:
+            items = await here.peek(min(left, _BATCH), id=id, start=after, timeout=_IDLE_S if follow else 0.0)
+            for item in items:
+                _show(item, json)
+            sys.stdout.flush()
+            if items:
+                end = items[-1]
+                after = end.last if isinstance(end, Gap) else end.seq
+            elif not follow:
+                break
+            left -= len(items)
 
     async def work(opened: Store) -> None:
+        if peek:
+            await look(opened)
+            return
         left = limit or sys.maxsize
         async with await opened.topic(topic).subscribe(wanted, id=id, start=where) as reader:
             while left > 0:
@@ -116,9 +144,8 @@ def subscribe(
                     _show(item, json)
                 sys.stdout.flush()
                 left -= len(items)
-                if not peek:
-                    end = items[-1]
-                    await reader.done(end.last if isinstance(end, Gap) else end.seq)
+                end = items[-1]
+                await reader.done(end.last if isinstance(end, Gap) else end.seq)
 
     _with_store(store, work, waits=follow)
 
@@ -177,7 +204,8 @@ def gc(
     store: Address = DEFAULT_STORE,
     json: arguments.Json = False,
 ) -> None:
-    """Remove what every subscriber is done with or has let expire. Nodes do this by themselves; it is safe at any time."""
+    """Remove what every subscriber is done with or has let expire, and print why the rest is kept: by which subscriber, outbox or
+    retention time, since when and until when. Nodes collect by themselves; it is safe at any time."""
 
     async def work(opened: Store) -> None:
         known = {about.name for about in await opened.topics()}
@@ -185,15 +213,36 @@ def gc(
             if topic not in known:
                 raise UnknownTopic(topic)
         collected = await opened.collect(topics or None)
+        held = await opened.holders(collected)
+        now = await opened.time()
         if json:
-            terminal.print_json({"collected": {topic: {"floor": at.floor, "removed": at.removed} for topic, at in collected.items()}})
+            counts = {topic: {"floor": at.floor, "removed": at.removed} for topic, at in collected.items()}
+            terminal.print_json({"collected": counts, "held": held, "time": now})
             return
         for topic, at in collected.items():
             terminal.out.print(f"{topic}: {at.removed:,} removed, collected up to {at.floor:,}", markup=False)
+            for hold in held[topic]:
+                terminal.out.print(f"  {_why_kept(hold, now)}", markup=False, soft_wrap=True)
         if not collected:
             terminal.out.print(f"{opened.url} has no topics", markup=False)
 
     _with_store(store, work)
+
+
+def _why_kept(hold: CollectionHold, now: int) -> str:
+    age = _seconds(now - hold.since)
+    if hold.kind == "outbox":
+        return f"held by the outbox of {hold.node}, for {age}, until it is sent"
+    what = f"subscriber {hold.id}" if hold.kind == "subscriber" else "the retention time"
+    where = f", read and not confirmed at node {hold.node}" if hold.node else ""
+    values = f" from number {hold.first:,} on" if hold.first else ""
+    left = 0 if hold.until is None else hold.until - now
+    end = f"for {_seconds(left)} more" if left > 0 else "expired: the next collection removes it"
+    return f"kept{values} for {what}{where}: published {age} ago, {end}"
+
+
+def _seconds(nanoseconds: int) -> str:
+    return f"{max(nanoseconds, 0) / 1e9:,.1f} s"
 
 
 def _with_store(

@@ -9,7 +9,7 @@ which it, or another in its place, goes on. What nobody needs is collected; what
     ├─ publishing.py           own numbers, batches (gathering.py), the outbox while the store does not answer (outbox.py, draining.py)
     ├─ prefetch.py             reading ahead; succession.py accounts for every number
     ├─ continuation.py         position and state, by compare-and-set
-    ├─ ring.py, collector.py   what may be collected: holdings.py says what is needed here
+    ├─ ring.py, collector.py   what may be collected: holdings.py says what is needed here, holders.py who keeps a topic
     └─ Store, Topic, Subscription: what users see
 
 `records.py` has the nouns, `retention.py` the rule of what may go.
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from antiphon.store.acknowledgement import Accepted, Acknowledgement, Published, Queued
 from antiphon.store.agents.agent import Agent
+from antiphon.store.holders import CollectionHold
 from antiphon.store.opening import open_store
 from antiphon.store.records import Gap, TopicInfo, TopicOptions, Value
 from antiphon.store.settings import StoreSettings
@@ -30,6 +31,7 @@ __all__ = [
     "Accepted",
     "Acknowledgement",
     "Agent",
+    "CollectionHold",
     "Gap",
     "Published",
     "Queued",

@@ -37,13 +37,14 @@ async def collect(
 ) -> dict[str, Collected]:
     """Removes from these topics, or from all, what nobody needs; says for each how far it went. With a node of the ring the horizon is
     that of a round begun now, if the others answer within `patience_s`; else the newest there is. Raises UnknownTopic."""
-    moment = await ring.horizon(patience_s) if ring is not None and ring.is_member else await horizon(backend)
+    found = await ring.horizon(patience_s) if ring is not None and ring.is_member else await horizon(backend)
+    now = await backend.time()
     if topics is not None:
-        return {topic: await backend.collect(topic, moment) for topic in topics}
+        return {topic: await backend.collect(topic, found.of(topic, now)) for topic in topics}
     collected = {}
     for info in await backend.topics():
         with suppress(UnknownTopic):  # gone meanwhile
-            collected[info.name] = await backend.collect(info.name, moment)
+            collected[info.name] = await backend.collect(info.name, found.of(info.name, now))
     return collected
 
 

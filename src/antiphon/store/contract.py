@@ -103,7 +103,8 @@ class Backend(Protocol):
     # --- subscribers -----------------------------------------------------------------------------------------------------------
 
     async def subscribe(self, topic: str, subscriber: str, lease: Moment, start: Start = "earliest") -> Subscriber:
-        """A new subscriber, before or after the topic is first published; Conflict when there is one of this id."""
+        """A new subscriber, before or after the topic is first published; Conflict when there is one of this id. InvalidOption for a
+        `start` that is no number, or that has not been published yet; then no topic is made either (see `records.start_position`)."""
 
     async def subscriber(self, topic: str, subscriber: str) -> Subscriber | None: ...
 

@@ -29,7 +29,7 @@ from antiphon.errors import StoreUnreachable, TimedOut
 from antiphon.store.contract import Backend
 from antiphon.store.ending import end
 from antiphon.store.outbox import Outbox
-from antiphon.store.records import Grant
+from antiphon.store.records import Grant, TopicOptions, check_keys
 
 T = TypeVar("T")
 
@@ -159,7 +159,9 @@ class Draining:
         right = self._right_by_topic.get(topic)
         if right is None:
             grant = await self._bounded(backend.register(topic, outbox.node, options=waiting.options))
-            right = self._right_by_topic[topic] = _Right(grant, grant.number)
+            options = waiting.options or (await self._bounded(backend.info(topic))).options
+            right = self._right_by_topic[topic] = _Right(grant, grant.number, options)
+        check_keys(topic, right.options, bool(waiting.entries[0].key))  # nobody may have known what the topic is when they came
         first = waiting.first
         if first is None:
             first = right.newest + STRIDE
@@ -200,3 +202,4 @@ class _Right(Struct):
     grant: Grant
     newest: int
     """The publisher's own number of what it last published."""
+    options: TopicOptions

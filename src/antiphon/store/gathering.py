@@ -1,8 +1,8 @@
 """Which values go to the store together. What is published while a batch is under way waits and becomes the next one, so that many who
 publish at once share the cost of one write, and nobody waits when there is nothing to wait for.
 
-A batch has consecutive own numbers, one durability, and no more values and bytes than the store takes at once; it never changes after it
-was gathered, so that it can be repeated as it was. No I/O here.
+A batch has consecutive own numbers, one durability, keys for all of its values or for none, and no more values and bytes than the store
+takes at once; it never changes after it was gathered, so that it can be repeated as it was. No I/O here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,24 @@ class Job:
     """One call of publish, from when it is accepted until it is acknowledged; its values may go in several batches."""
 
     __slots__ = (
-        *("entries", "first", "next_number", "outcome", "patience", "said", "size", "synced", "taken", "until"),
+        *("entries", "first", "keyed", "next_number", "outcome", "patience", "said", "size", "synced", "taken", "until"),
         *("_first_seq", "_last_seq", "_queued", "_settled", "_synced"),
     )
 
-    def __init__(self, entries: Sequence[Entry], size: int, number: int | None, synced: bool, patience: float, until: float) -> None:
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        size: int,
+        number: int | None,
+        synced: bool,
+        patience: float,
+        until: float,
+        *,
+        keyed: bool = False,
+    ) -> None:
         self.entries, self.size, self.synced = entries, size, synced
+        self.keyed = keyed
+        """Whether its values have keys: all of them, or none."""
         self.patience, self.until = patience, until
         """Until when the store may be asked, and when the call is over."""
         self.outcome: asyncio.Future[Acknowledgement] = asyncio.get_running_loop().create_future()
@@ -87,6 +99,10 @@ class Batch:
         return self.shares[0][0].said
 
     @property
+    def keyed(self) -> bool:
+        return self.shares[0][0].keyed
+
+    @property
     def patience(self) -> float:
         return max(job.patience for job, _ in self.shares)
 
@@ -110,7 +126,7 @@ def gather(jobs: deque[Job], number: int, values: int, size: int) -> Batch | Non
         if not shares:
             first = following = begins
             synced = job.synced
-        elif begins != following or job.synced != synced or job.said != shares[0][0].said:
+        elif begins != following or job.synced != synced or job.said != shares[0][0].said or job.keyed != shares[0][0].keyed:
             break
         whole = not job.taken and len(job.entries) <= values and job.size <= size
         count = len(job.entries) if whole else _fitting(job, values, size)

@@ -9,12 +9,13 @@ from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from antiphon.errors import BadStore, Conflict
 from antiphon.store.contract import Backend
 from antiphon.store.presence import presences
 from antiphon.store.records import Moment
-from antiphon.store.token import Token
+from antiphon.store.token import HeldTopic, Token
 
 TOKEN = "ring/token"
 HORIZON = "ring/horizon"
@@ -27,15 +28,27 @@ class Horizon(Struct, frozen=True):
     round: int = 0
     started: Moment = 0
     moment: Moment = 0
+    """The horizon of every topic in which nothing is held."""
+    held: dict[str, HeldTopic] = {}
+    """What is held in single topics."""
+
+    def of(self, topic: str, now: Moment) -> Moment:
+        """Return the horizon of one topic. A hold whose lease is over at `now`, a time of the store, does not count."""
+        hold = self.held.get(topic)
+        return self.moment if hold is None or not hold.counts(now) else min(self.moment, hold.moment)
 
 
-async def horizon(backend: Backend) -> Moment:
-    """The newest horizon there is, for who is not in the ring: what nobody there needs is at most this old. Takes out who is silent."""
+async def horizon(backend: Backend) -> Horizon:
+    """Return the newest horizon there is, without taking part in the ring. Removes silent nodes from the ring; with nobody left in it,
+    the horizon of all topics is the store's time."""
     now = await backend.time()
     token, _ = await read_token(backend, now)
     if token.members:
         token, _, _ = await take_out_silent(backend, now)
-    return min(now, (await read_horizon(backend)).moment) if token.members else now
+    if not token.members:
+        return Horizon(started=now, moment=now)
+    kept = await read_horizon(backend)
+    return replace(kept, moment=min(now, kept.moment))
 
 
 async def take_out_silent(backend: Backend, now: Moment) -> tuple[Token, int, Moment]:
@@ -81,7 +94,7 @@ async def read_horizon(backend: Backend) -> Horizon:
 
 async def keep_horizon(backend: Backend, token: Token) -> None:
     """Unless a later round has been kept: whoever ended this one may have slept since."""
-    ended = Horizon(token.round, token.started, token.low)
+    ended = Horizon(token.round, token.started, token.low, token.held)
     for _ in range(ATTEMPTS):
         record = await backend.get(HORIZON)
         if record is not None and _horizon(backend, record.data).round >= ended.round:

@@ -38,6 +38,7 @@ from antiphon.store.records import (
     TopicOptions,
     Value,
     checked_name,
+    start_position,
 )
 
 Found = TypeVar("Found")
@@ -135,7 +136,7 @@ class MemoryBackend:
             here = shelf.topics.get(checked_name(topic)) or Topic()
             if checked_name(subscriber, "subscriber") in here.subscribers:
                 raise Conflict(f"the subscriber {subscriber!r} of {topic!r}")
-            position = here.last if start == "latest" else here.floor if start == "earliest" else max(start, here.floor)
+            position = start_position(topic, start, here.floor, here.last)
             fresh = Subscriber(topic=topic, id=subscriber, lease=lease, position=position, revision=shelf.next_revision())
             here.subscribers[subscriber] = fresh
             shelf.topics[topic] = here

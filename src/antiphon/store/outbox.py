@@ -45,8 +45,9 @@ class Outbox:
         self._values_limit, self._size_limit = values, size
         self._pending: dict[str, int] = {}
         self._size = 0
-        self._oldest: Moment | None = None
-        self._arriving: list[Moment] = []
+        self._oldest_by_topic: dict[str, Moment] = {}
+        self._arriving: list[tuple[str, Moment]] = []
+        self._options_by_topic: dict[str, TopicOptions] = {}
         self._unfinished: set[asyncio.Task[Any]] = set()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -65,8 +66,13 @@ class Outbox:
         except BaseException:
             await self.close()
             raise
-        self._pending, self._size, self._oldest = await self._ask(lambda file: (file.pending(), file.size(), file.oldest()))
-        self._hold()
+        self._pending, self._size, oldest = await self._ask(
+            lambda file: (pending := file.pending(), file.size(), {topic: file.oldest(topic) for topic in pending})
+        )
+        self._options_by_topic = await self._ask(OutboxFile.options)
+        for topic in self._pending:
+            self._note_oldest(topic, oldest[topic])
+            self._hold(topic)
         if self._pending:
             self.arrived.set()
 
@@ -78,7 +84,9 @@ class Outbox:
         if thread is not None:
             self._jobs.put(None)
             await asyncio.to_thread(thread.join, CLOSE_S)
-            self._holdings.set(self, None)
+            for topic in list(self._oldest_by_topic):
+                self._holdings.release(self, topic)
+            self._oldest_by_topic.clear()
 
     # --- in --------------------------------------------------------------------------------------------------------------------
 
@@ -108,16 +116,19 @@ class Outbox:
     async def _put(
         self, topic: str, options: TopicOptions | None, entries: Sequence[Entry], first: int | None, since: Moment, size: int
     ) -> int:
-        self._arriving.append(since)
-        self._hold()
+        self._arriving.append((topic, since))
+        self._hold(topic)
         try:
-            (number, there), self._oldest = await self._ask(lambda file: (file.put(topic, options, entries, first, since), file.oldest()))
+            (number, there), oldest = await self._ask(lambda file: (file.put(topic, options, entries, first, since), file.oldest(topic)))
+            self._note_oldest(topic, oldest)
         except BaseException:
             self._count(topic, -len(entries), -size)
             raise
         finally:
-            self._arriving.remove(since)
-            self._hold()
+            self._arriving.remove((topic, since))
+            self._hold(topic)
+        if options is not None:
+            self._options_by_topic[topic] = options
         if there:
             self._count(topic, -there, -sum(len(entry.data) for entry in entries[:there]))
         self.arrived.set()
@@ -126,6 +137,10 @@ class Outbox:
     def pending(self, topic: str) -> int:
         """How many values of the topic wait, those included that are being written just now."""
         return self._pending.get(topic, 0)
+
+    def options(self, topic: str) -> TopicOptions | None:
+        """Return what the topic is, if that was known when one of its values came in here."""
+        return self._options_by_topic.get(topic)
 
     def topics(self) -> list[str]:
         """Those of which values wait."""
@@ -157,11 +172,11 @@ class Outbox:
     async def _remove(self, waiting: Waiting) -> None:
         def remove(file: OutboxFile) -> Moment | None:
             file.remove(waiting)
-            return file.oldest()
+            return file.oldest(waiting.topic)
 
-        self._oldest = await self._ask(remove)
+        self._note_oldest(waiting.topic, await self._ask(remove))
         self._count(waiting.topic, -len(waiting.ids), -sum(len(entry.data) for entry in waiting.entries))
-        self._hold()
+        self._hold(waiting.topic)
         if not self._pending:
             await self._ask(OutboxFile.trim, alone=True)
 
@@ -175,8 +190,17 @@ class Outbox:
         else:
             self._pending.pop(topic, None)
 
-    def _hold(self) -> None:
-        self._holdings.set(self, min(self._arriving + ([] if self._oldest is None else [self._oldest]), default=None))
+    def _hold(self, topic: str) -> None:
+        times = [since for arriving, since in self._arriving if arriving == topic]
+        if topic in self._oldest_by_topic:
+            times.append(self._oldest_by_topic[topic])
+        self._holdings.set(self, min(times, default=None), topic)
+
+    def _note_oldest(self, topic: str, oldest: Moment | None) -> None:
+        if oldest is None:
+            self._oldest_by_topic.pop(topic, None)
+        else:
+            self._oldest_by_topic[topic] = oldest
 
     async def _finished(self, work: Coroutine[Any, Any, T]) -> T:
         """Whoever waits may be cancelled, the work is not: what the thread does and what is counted here must agree."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from antiphon.errors import BadStore, StoreFull, StoreUnreachable, UsageError
+from antiphon.errors import BadStore, InvalidOption, StoreFull, StoreUnreachable, UsageError
 from antiphon.store.records import Entry, Moment, TopicOptions
 
 APPLICATION_ID = 0x416E4F78  # "AnOx"
@@ -30,8 +30,11 @@ CREATE TABLE entries (
     data BLOB NOT NULL
 );
 CREATE INDEX entries_by_topic ON entries (topic, id);
-CREATE INDEX entries_by_seen ON entries (seen);
 """
+INDICES = (
+    "CREATE INDEX IF NOT EXISTS entries_by_topic_seen ON entries (topic, seen)",
+    "DROP INDEX IF EXISTS entries_by_seen",  # of earlier releases
+)
 LOCK_WAIT_S = 2.0
 
 
@@ -70,21 +73,32 @@ class OutboxFile:
         """How many values of each topic wait, the topic that has waited longest first."""
         return dict(self._run("SELECT topic, count(*) FROM entries GROUP BY topic ORDER BY min(id)").fetchall())
 
+    def options(self) -> dict[str, TopicOptions]:
+        """Return what topics are, by name, in so far as it was known when a value of theirs came in."""
+        rows = self._run("SELECT topic, options FROM topics WHERE options IS NOT NULL").fetchall()
+        return {topic: msgspec.json.decode(packed, type=TopicOptions) for topic, packed in rows}
+
     def size(self) -> int:
         (size,) = self._run("SELECT coalesce(sum(length(data)), 0) FROM entries").fetchone()
         return int(size)
 
-    def oldest(self) -> Moment | None:
-        (seen,) = self._run("SELECT min(seen) FROM entries").fetchone()
+    def oldest(self, topic: str) -> Moment | None:
+        """Return since when values of the topic wait; None if there are none."""
+        (seen,) = self._run("SELECT min(seen) FROM entries WHERE topic = ?", (topic,)).fetchone()
         return None if seen is None else int(seen)
 
     def put(self, topic: str, options: TopicOptions | None, entries: Sequence[Entry], first: int | None, seen: Moment) -> tuple[int, int]:
         """Returns the number of the last of them in this outbox, those of one put follow each other; and how many of them, from the first
         on, were in it before, because whoever put them was killed before it was told."""
         there = 0
+        tail = self._run("SELECT number, key FROM entries WHERE topic = ? ORDER BY id DESC LIMIT 1", (topic,)).fetchone()
+        if tail is not None and entries and bool(tail[1]) != bool(entries[0].key):
+            kind = "with keys" if tail[1] else "without keys"
+            raise InvalidOption(
+                "key", entries[0].key or "no key", f"values of {topic!r} {kind} wait in {self.path}: it has one or the other"
+            )
         if first is not None:
             # A value that has a number already would be taken for written if one that waits before it got a greater one.
-            tail = self._run("SELECT number FROM entries WHERE topic = ? ORDER BY id DESC LIMIT 1", (topic,)).fetchone()
             if tail is not None and tail[0] is not None and tail[0] >= first:
                 there = self._there(topic, entries, first)
                 entries, first = entries[there:], first + there
@@ -120,7 +134,7 @@ class OutboxFile:
         ids, entries, room = [], [], size
         for at, (id, number, key, data) in enumerate(rows):
             room -= len(data)
-            if at and (room < 0 or number != (None if first is None else first + at)):
+            if at and (room < 0 or number != (None if first is None else first + at) or bool(key) != bool(rows[0][2])):
                 break
             ids.append(id)
             entries.append(Entry(data, key))
@@ -181,6 +195,8 @@ class OutboxFile:
             raise BadStore(self.path, "it is the database of something else: name another file for the outbox")
         elif version != SCHEMA_VERSION:
             raise BadStore(self.path, f"its schema is version {version}, this program knows {SCHEMA_VERSION}: use the release that made it")
+        for statement in INDICES:
+            database.execute(statement)
         (owner,) = database.execute("SELECT node FROM about").fetchone()
         if owner != node:
             raise BadStore(self.path, f"it is the outbox of {owner!r}, who alone may publish its values: give {node!r} a file of its own")

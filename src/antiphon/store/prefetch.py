@@ -3,9 +3,11 @@
 While the store is out of reach reading goes on: what was read ahead is there, and taking is tried again after growing pauses, for as long
 as it takes. Only what can never become better ends it: this subscriber is fenced, the store is closed, an answer makes no sense.
 
-It tells `Holdings` from which time on values are needed here, before they are taken and until they are done, so that nobody collects them
-meanwhile. Keeps at most `prefetch_values` values; and about `prefetch_bytes`: the size of what comes is guessed by what came, so that it
-may be above it once when values suddenly become larger. One call per chunk, of up to half of what may be kept.
+It tells `Holdings` which values the application has been handed and has not confirmed: those hold back the collection of this topic until
+their lease is over. Values that were only read ahead hold nothing (see `token.py` for why they are safe).
+
+Keeps at most `prefetch_values` values; and about `prefetch_bytes`: the size of what comes is guessed by what came, so that it may be above
+it once when values suddenly become larger. One call per chunk, of up to half of what may be kept.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any, NamedTuple
 from antiphon.errors import StoreUnreachable
 from antiphon.store.contact import StoreContact
 from antiphon.store.contract import Reader
-from antiphon.store.holdings import Holdings
+from antiphon.store.holdings import Holdings, TopicHold
 from antiphon.store.reach import Reach
 from antiphon.store.records import Chunk, Moment, Subscriber, Value
 from antiphon.store.succession import Item, Succession
@@ -58,7 +60,7 @@ class Prefetch:
     ) -> None:
         """`watch` is called every `watch_s` and raises what ends the reading. `contact` is told whether the store answers."""
         self._reach, self._timekeeper, self._holdings = reach, timekeeper, holdings
-        self._topic, self._place = record.topic, record.place
+        self._topic, self._reader, self._place = record.topic, record.id, record.place
         self._position = record.position
         self._succession, self._decode, self._watch, self._contact = succession, decode, watch, contact
         self.last = record.position
@@ -69,8 +71,10 @@ class Prefetch:
         self._limit = max(1, min(_FIRST, reach.settings.prefetch_values // 2))
         self._mutable_known = False
         self._traces: deque[Trace] = deque()
-        self._ahead: Moment | None = None
-        """Nothing that is taken from now on is older."""
+        self._hold: TopicHold | None = None
+        """What the application has in hand; None: nothing."""
+        self._handed = record.position
+        """The newest number that was handed to the application."""
         self._readers: list[asyncio.Future[None]] = []
         self._room = asyncio.Event()
         self._error: Exception | None = None
@@ -131,13 +135,37 @@ class Prefetch:
         at = bisect_right(self._traces, seq, key=lambda trace: trace.seq) - 1
         return self._traces[at].place if at >= 0 else 0
 
-    def done(self, position: int) -> None:
-        """Everything up to here is done with, and the store knows it."""
+    def hand_out(self, items: list[Item], lease: Moment) -> None:
+        """Note that the application has these from now on: they are held until they are confirmed or `lease` is over."""
+        last: Item | None = items[-1]
+        if not isinstance(last, Value):
+            last = next((item for item in reversed(items) if isinstance(item, Value)), None)
+            if last is None:
+                return
+        self._handed = last.seq
+        if self._hold is not None:
+            self._hold.newest = last.time
+        elif not self.ended:
+            first = items[0] if isinstance(items[0], Value) else next(item for item in items if isinstance(item, Value))
+            self._hold = TopicHold(first.time, self._topic, self._reader, last.time, lease)
+            self._holdings.hold(self, self._hold)
+
+    def done(self, position: int, lease: Moment | None = None) -> None:
+        """Note that everything up to here is done, and that the store knows it. `lease` is what it is now; None: as it was."""
         self._position = max(self._position, position)
         while len(self._traces) > 1 and self._traces[1].seq <= self._position + 1:
             self._traces.popleft()
-        if not self.ended:
-            self._hold()
+        hold = self._hold
+        if hold is None or self.ended:
+            return
+        if self._position >= self._handed:
+            self._release()
+            return
+        # The chunk that the first value in hand is in began with this one: it is as old, or a little older.
+        oldest = max(hold.oldest, self._traces[0].time) if self._traces else hold.oldest
+        if oldest != hold.oldest or lease not in (None, hold.lease):
+            self._hold = TopicHold(oldest, hold.topic, hold.reader, hold.newest, hold.lease if lease is None else lease)
+            self._holdings.hold(self, self._hold)
 
     # -- reading ahead ---------------------------------------------------------------------------------------------------------
 
@@ -197,7 +225,6 @@ class Prefetch:
     async def _take(self, reader: Reader, wait_s: float) -> Chunk:
         """One attempt: whoever reads is told of nothing until it succeeds, so the pauses are those of the loop above."""
         reach = self._reach
-        self._hold()
         try:
             async with asyncio.timeout(wait_s + reach.settings.timeout_s):
                 chunk = await reader.take(self._limit, wait_s)
@@ -220,15 +247,12 @@ class Prefetch:
             self._mutable_known = True
         self._timekeeper.hear(chunk.time)
         self.last = max(self.last, chunk.last)
-        if not values:
-            self._ahead = chunk.time
-        else:
-            self._ahead, self._place = values[-1].time, values[-1].place
+        if values:
+            self._place = values[-1].place
             self._trace(values[0])
         size = sum(map(len, map(_DATA, values)))
         self._limit = self._next_limit(len(values), size)
         items = self._succession.items(values, floor, gone)
-        self._hold()
         if items:
             oldest = values[0].time if values else chunk.time
             self._runs.append(_Run(items if self._decode is None else self._decoded(items, self._decode), size, oldest))
@@ -237,9 +261,7 @@ class Prefetch:
             self._wake()
 
     def _decoded(self, items: list[Item], decode: Callable[[bytes], Any]) -> list[Item]:
-        return [
-            Value(item.seq, item.time, decode(item.data), item.key, item.place) if isinstance(item, Value) else item for item in items
-        ]
+        return [Value(item.seq, item.time, decode(item.data), item.key, item.place) if isinstance(item, Value) else item for item in items]
 
     def _next_limit(self, count: int, size: int) -> int:
         settings = self._reach.settings
@@ -256,10 +278,9 @@ class Prefetch:
             self._traces = deque(trace for at, trace in enumerate(self._traces) if at % 2 == 0)
         self._traces.append(Trace(value.seq, value.time, value.place))
 
-    def _hold(self) -> None:
-        oldest = self._traces[0].time if self._traces and self._position < self._succession.cursor else None
-        times = [time for time in (oldest, self._ahead) if time is not None]
-        self._holdings.set(self, min(times, default=None))
+    def _release(self) -> None:
+        self._hold = None
+        self._holdings.release(self, self._topic)
 
     # -- the end ---------------------------------------------------------------------------------------------------------------
 
@@ -269,7 +290,7 @@ class Prefetch:
             self.ended, self._error = True, error
             self._contact.close()
             self._runs.clear()
-            self._holdings.set(self, None)
+            self._release()
             self._wake()
 
     def _wake(self) -> None:

@@ -15,13 +15,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Protocol
 
-from antiphon.errors import AntiphonError, Fenced, StoreFull, StoreUnreachable, TimedOut
+from antiphon.errors import AntiphonError, Fenced, InvalidOption, StoreFull, StoreUnreachable, TimedOut
 from antiphon.store.acknowledgement import Acknowledgement, Published
 from antiphon.store.ending import end
 from antiphon.store.gathering import Batch, Job, gather
 from antiphon.store.numbering import Numbering
 from antiphon.store.reach import Reach
-from antiphon.store.records import Entry, Grant, Receipt, TopicOptions
+from antiphon.store.records import Entry, Grant, Receipt, TopicOptions, check_keys
 from antiphon.store.right import Right
 from antiphon.store.waiting_line import WaitingLine
 
@@ -32,6 +32,8 @@ class Outbox(Protocol):
     async def put(self, topic: str, options: TopicOptions | None, entries: Sequence[Entry], first: int | None) -> int: ...
 
     def pending(self, topic: str) -> int: ...
+
+    def options(self, topic: str) -> TopicOptions | None: ...
 
 
 class Publisher:
@@ -108,23 +110,41 @@ class Publisher:
     # -- publishing ------------------------------------------------------------------------------------------------------------
 
     async def publish(
-        self, entries: Sequence[Entry], size: int, *, number: int | None, synced: bool, timeout: float | None
+        self, entries: Sequence[Entry], size: int, *, number: int | None, synced: bool, timeout: float | None, keyed: bool = False
     ) -> Acknowledgement:
-        """Returns when the store, or the outbox, has all of them."""
+        """Returns when the store, or the outbox, has all of them. `keyed` says that they have keys, all of them."""
         self._reach.check_open()
         self._right.check()
         if number is not None:
             self._numbering.check(number, len(entries))
         if not entries:
             return Published(1, 0)
+        self._check_keys(keyed)
         until = self._reach.until(timeout)
+        kind = self._numbering.accept(number, len(entries))
+        try:
+            return await self._accepted(entries, size, number, synced, until, keyed)
+        finally:
+            self._numbering.finish(kind)
+
+    def _check_keys(self, keyed: bool) -> None:
+        """Raises InvalidOption where it is known what the topic is, and that such values do not belong there."""
+        known = self._right.known
+        if known is None and self._outbox is not None:
+            known = self._outbox.options(self.topic)
+        if known is not None:
+            check_keys(self.topic, known, keyed)
+
+    async def _accepted(
+        self, entries: Sequence[Entry], size: int, number: int | None, synced: bool, until: float, keyed: bool
+    ) -> Acknowledgement:
         try:
             await self._line.room(len(entries), size, until)
         except TimeoutError:
             raise self._crowded() from None
         # An outbox is on this machine's own disk: it is given its time even when the store has used up what there was.
         grace = 0.0 if self._outbox is None else self._settings.timeout_s
-        job = Job(entries, size, number, synced, until, until + grace)
+        job = Job(entries, size, number, synced, until, until + grace, keyed=keyed)
         alone = not self._line.jobs and self._worker is None and not self._turn.locked()
         self._line.enter(job)
         try:
@@ -184,6 +204,11 @@ class Publisher:
                 return
         batch = gather(line.jobs, self._numbering.next, backend.batch_values, backend.batch_bytes)
         if batch is not None:
+            try:
+                self._check_keys(batch.keyed)  # what the topic is may have become known with the grant
+            except InvalidOption as error:
+                self._fail(batch, error)
+                return
             if grant is None:
                 await self._hand_over(batch, batch.first if batch.said else None)
             else:
@@ -246,7 +271,7 @@ class Publisher:
         assert self._outbox is not None, "values go to the outbox only where there is one"
         self._right.grant = None
         try:
-            number = await self._outbox.put(self.topic, self._right.options, batch.entries, first)
+            number = await self._outbox.put(self.topic, self._right.known or self._right.options, batch.entries, first)
         except Exception as error:
             self._fail(batch, error)
             return

@@ -17,7 +17,8 @@ Moment = int
 """Store time in nanoseconds."""
 
 Start = int | Literal["earliest", "latest"]
-"""Where a new subscriber begins: after this number, at the oldest value that is still there, or at the next one to be published."""
+"""Where a new subscriber begins: after this number (0 up to the newest one published), at the oldest value that is still there, or at the
+next one to be published."""
 
 SECOND: Moment = 1_000_000_000
 NAME_BYTES = 128
@@ -189,3 +190,32 @@ def checked_seq(seq: object) -> int:
 def checked_seqs(seqs: object) -> list[int]:
     """The number of one value, or the numbers of several; sorted, each once."""
     return sorted({checked_seq(seq) for seq in (seqs if isinstance(seqs, Iterable) else (seqs,))})
+
+
+def start_position(topic: str, start: object, floor: int, last: int) -> int:
+    """Return the position of a new subscriber of a topic with this floor and newest number. Raises InvalidOption for a number that has not
+    been published yet: the values up to it would be passed over in silence when they come."""
+    if start == "earliest":
+        return floor
+    if start == "latest":
+        return last
+    if isinstance(start, bool) or not isinstance(start, int) or start < 0:
+        raise InvalidOption("start", start, "choose 'earliest', 'latest', or the number after which to begin")
+    if start > last:
+        what = (
+            f"{last:,} {'value has' if last == 1 else 'values have'} been published in {topic!r}"
+            if last
+            else f"{topic!r} has no values yet"
+        )
+        raise InvalidOption("start", start, f"{what}: choose a number up to {last:,}, or 'latest' to begin with the next one")
+    return max(start, floor)
+
+
+def check_keys(topic: str, options: TopicOptions, keyed: bool) -> None:
+    """Raises InvalidOption for values with keys in a topic that is not mutable, and for values without in one that is."""
+    if keyed and not options.mutable:
+        raise InvalidOption(
+            "key", "a key", f"{topic!r} is not mutable, so nothing is replaced by key: leave it out, or register(mutable=True) a new topic"
+        )
+    if not keyed and options.mutable:
+        raise InvalidOption("key", "no key", f"{topic!r} is mutable: say with key=… which object each value belongs to")

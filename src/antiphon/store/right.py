@@ -16,6 +16,8 @@ class Right:
         self._reach, self._topic, self._publisher = reach, topic, publisher
         self.options: TopicOptions | None = None
         """What the topic was said to be."""
+        self.known: TopicOptions | None = None
+        """What the topic is, as the store has it; it never changes."""
         self.grant: Grant | None = None
         self._fenced: Fenced | None = None
 
@@ -38,12 +40,14 @@ class Right:
         """Asks for it anew, whatever it was before."""
         backend = self._reach.backend
         self.grant = None  # cancelled or not answered, it may have happened, and then the one before is worth nothing
-        self.grant = await self._reach.insist(
+        grant = await self._reach.insist(
             lambda: backend.register(self._topic, self._publisher, options=options, takeover=takeover), timeout
         )
-        self._fenced = None
+        if self.known is None:
+            self.known = options or (await self._reach.insist(lambda: backend.info(self._topic), timeout)).options
+        self.grant, self._fenced = grant, None
         self.options = options or self.options
-        return self.grant
+        return grant
 
     async def release(self, timeout: float) -> None:
         grant, self.grant, self._fenced = self.grant, None, None

@@ -3,9 +3,10 @@
 A node is in the ring from its first `turn` until it leaves or is silent for `node_timeout_s` of store time. In a turn it shows that it is
 there, takes out who is silent and is being waited for, begins a round when the last one is old, and is visited by the token if that is due.
 
-**Promises.** While all answer, the horizon is behind the store's time by at most about `node_timeout_s`; a silent node delays it by its
-time-out more, once. A node that was taken out because it was silent joins again by itself, counts that in `absences`, and what it holds
-counts from then on; what was collected meanwhile its subscriptions see as gaps. With nobody in the ring the horizon is the store's time.
+**Promises.** While all answer, the horizon of a topic in which nothing is held is behind the store's time by at most about
+`node_timeout_s`; a silent node delays it by its time-out more, once. A node that was taken out because it was silent joins again by itself,
+counts that in `absences`, and what it holds counts from then on; what was collected meanwhile its subscriptions see as gaps. With nobody in
+the ring the horizon is the store's time.
 **Keeps** in the store: `ring/token`, `ring/horizon`, and `ring/nodes/<id>` for each node.
 **Costs**, for each node when nothing happens, with the time-out of 30 s: one beat every 10 s, two reads every 5 s, two writes per round,
 and a round at most every 10 s, whose beginner lists the nodes: less than half a small write a second. Up to `WATCHERS` nodes watch the
@@ -27,10 +28,10 @@ from antiphon.errors import AntiphonError, BadStore, Conflict, InvalidOption, St
 from antiphon.store.contract import Backend
 from antiphon.store.ending import end
 from antiphon.store.holdings import Holdings
-from antiphon.store.horizon import TOKEN, keep_horizon, read_horizon, read_token, take_out_silent
+from antiphon.store.horizon import TOKEN, Horizon, keep_horizon, read_horizon, read_token, take_out_silent
 from antiphon.store.presence import Heart
 from antiphon.store.records import SECOND, Moment
-from antiphon.store.token import MEMBERS, Token
+from antiphon.store.token import MEMBERS, HeldTopic, Token
 
 NODE_TIMEOUT_S = 30.0
 WATCHERS = 8
@@ -53,7 +54,7 @@ class RingNode:
             raise InvalidOption("node_timeout_s", node_timeout_s, "a node is silent after some seconds, at most a day")
         self.id = f"{chance.getrandbits(64):016x}" if chance else secrets.token_hex(8)
         self.absences = self.rounds = self.unreachable = 0
-        self._backend, self._holdings = backend, holdings
+        self._backend, self._holdings, self._name = backend, holdings, name
         self._timeout_s, self._interval = node_timeout_s, round(node_timeout_s * SECOND) // 3
         self._look_s = node_timeout_s / 6
         self._heart = Heart(backend, self.id, name, round(node_timeout_s * SECOND))
@@ -190,16 +191,23 @@ class RingNode:
                 # remembering anew would forget what was held since, and handed on to who has told already.
                 self._holdings.mark()
                 self._marked = token.round
-            lowest = self._holdings.lowest
-            token = token.visited(self.id, now if lowest is None else min(now, lowest))
+            told, held = self._held()
+            token = token.visited(self.id, now if told is None else min(now, told), held)
         return token
+
+    def _held(self) -> tuple[Moment | None, dict[str, HeldTopic]]:
+        """Return what was held since the first visit: in all topics alike, and in single ones."""
+        holds = self._holdings.lowest_by_topic
+        everywhere = holds.pop("", None)
+        named = {topic: HeldTopic(hold.oldest, hold.until, self._name or self.id, hold.reader) for topic, hold in holds.items()}
+        return None if everywhere is None else everywhere.oldest, named
 
     async def leave(self) -> None:
         for _ in range(ATTEMPTS):
             before, revision = await read_token(self._backend, 0)
             if self.id not in before.members:
                 break
-            after = before.left(self.id, self._holdings.lowest)
+            after = before.left(self.id, *self._held())
             with suppress(Conflict):
                 await self._backend.put(TOKEN, msgspec.json.encode(after), revision)
                 if after.cut < before.cut:
@@ -211,7 +219,7 @@ class RingNode:
 
     # --- the horizon -----------------------------------------------------------------------------------------------------------
 
-    async def horizon(self, patience_s: float = 5.0) -> Moment:
+    async def horizon(self, patience_s: float = 5.0) -> Horizon:
         """The horizon of a round that begins now, if the others answer in so many seconds; else the newest there is. It may lie a
         little before now: a node tells the time at which its turn began."""
         clock = asyncio.get_running_loop().time
@@ -222,7 +230,7 @@ class RingNode:
             kept = await read_horizon(self._backend)
             left_s = until - clock()
             if kept.round > under_way.round or (left_s <= 0 and token.cut):
-                return kept.moment
+                return kept
             if token.cut:
                 await self._backend.watch(TOKEN, revision, min(left_s, self._look_s))
 

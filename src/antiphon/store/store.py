@@ -30,6 +30,7 @@ from antiphon.store.agents.running import Running
 from antiphon.store.collector import Collector, collect
 from antiphon.store.contract import Backend
 from antiphon.store.draining import Draining
+from antiphon.store.holders import CollectionHold, holders
 from antiphon.store.holdings import Holdings
 from antiphon.store.outbox import Outbox
 from antiphon.store.publishing import Publisher
@@ -174,6 +175,18 @@ class Store:
         chosen = None if topics is None else [checked_name(topic) for topic in ((topics,) if isinstance(topics, str) else topics)]
         ring = self._ring if self._ring_started else None
         return await self.reach.insist(lambda: collect(self.reach.backend, chosen, ring=ring), timeout)
+
+    async def holders(self, topics: str | Iterable[str] | None = None, *, timeout: float | None = None) -> dict[str, list[CollectionHold]]:
+        """Return by topic, for this one, these or all, which subscribers, outboxes and retention times keep values from being collected,
+        since when and until when. Raises UnknownTopic for a topic that is named and not there."""
+        if topics is None:
+            chosen = [info.name for info in await self.topics(timeout=timeout)]
+        else:
+            chosen = [checked_name(topic) for topic in ((topics,) if isinstance(topics, str) else topics)]
+        backend, found = self.reach.backend, {}
+        for topic in chosen:
+            found[topic] = await self.reach.insist(lambda topic=topic: holders(backend, topic), timeout)  # type: ignore[misc]
+        return found
 
     async def time(self, *, timeout: float | None = None) -> Moment:
         """The store's time, in nanoseconds. It is nobody's wall clock, and never goes back."""

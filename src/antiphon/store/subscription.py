@@ -161,6 +161,7 @@ class Subscription:
                     continue  # somebody else has taken it meanwhile
             items = self.due(prefetch.take(limit), timekeeper.now)
             if items:
+                prefetch.hand_out(items, self._continuation.wanted.lease)
                 self._count(items)
                 return items
 
@@ -254,7 +255,7 @@ class Subscription:
             await self._prefetch.close(error)
             raise
         # Not before it is written: until then whoever comes back would have to read it again.
-        self._prefetch.done(self.position)
+        self._prefetch.done(self.position, self._continuation.wanted.lease)
         self._succession.forget(self.position)
 
     async def _watch(self) -> None:

@@ -19,8 +19,10 @@ from msgspec import Struct, structs
 
 from antiphon.errors import InvalidName, InvalidOption, TimedOut, TooLarge, UnknownTopic
 from antiphon.model.payload import PayloadCodec
+from antiphon.model.ranges import Ranges
+from antiphon.store import retention
 from antiphon.store.acknowledgement import Acknowledgement
-from antiphon.store.continuation import come
+from antiphon.store.continuation import come, look
 from antiphon.store.publishing import Publisher
 from antiphon.store.records import (
     KEY_BYTES,
@@ -37,8 +39,8 @@ from antiphon.store.records import (
     checked_seq,
     checked_seqs,
 )
-from antiphon.store.subscription import Subscription
-from antiphon.store.succession import Item
+from antiphon.store.subscription import Subscription, checked_limit
+from antiphon.store.succession import Item, Succession
 
 if TYPE_CHECKING:
     from antiphon.store.store import Store
@@ -47,6 +49,8 @@ LEASE_S = 7 * 86_400.0
 """Of a new subscriber that does not say."""
 
 _WAIT_S = 1.0
+_PEEK_VALUES = 64
+"""Values that one read of `peek` takes, since it is not known how large they are."""
 _entry = partial(tuple.__new__, Entry)
 
 
@@ -109,6 +113,8 @@ class Topic:
         asked for: `durability="relaxed"`), Queued when it is in the outbox of this node. Raises StoreUnreachable when the store has not
         answered in time; `publish(value, number=error.number)` then repeats it without writing it twice.
 
+        `key` says in a mutable topic which object this is the new value of; it must be given there and nowhere else (InvalidOption).
+
         `number` is this publisher's own number of the value, greater than those before: for all values of a topic or for none. Whoever has
         such numbers anyway (lines of a file, say) publishes each value once whatever crashes: `topic.number` says after `register` which is
         the newest that is there. A number that is not above it is taken for a repeat, so one that is said where this program has
@@ -117,7 +123,7 @@ class Topic:
         entry = Entry(self._encode(value), _checked_key(key))
         size = len(entry.data)
         self._check_size(size)
-        return await publisher.publish((entry,), size + len(key), number=number, synced=synced, timeout=timeout)
+        return await publisher.publish((entry,), size + len(key), keyed=bool(key), number=number, synced=synced, timeout=timeout)
 
     async def publish_many(
         self,
@@ -143,14 +149,20 @@ class Topic:
         sizes = list(map(len, data))
         self._check_size(max(sizes, default=0))
         names: Iterable[str] = repeat("")
+        keyed = False
         if keys is not None:
+            if isinstance(keys, str | bytes):
+                raise InvalidOption("keys", keys, "give a list of keys, one for each of the values")
             names = [_checked_key(key) for key in keys]
             if len(names) != len(data):
                 raise InvalidOption("keys", f"{len(names)} keys", f"give one for each of the {len(data)} values")
+            keyed = any(names)
+            if keyed and not all(names):
+                raise InvalidOption("keys", f"{names.count('')} empty keys", "give a key to each of the values, or to none")
         # By far the quickest way to make a named tuple; it is most of what a value costs here.
         entries: list[Entry] = list(map(_entry, zip(data, names, strict=False)))
         size = sum(sizes) + (0 if keys is None else sum(map(len, names)))
-        return await publisher.publish(entries, size, number=number, synced=synced, timeout=timeout)
+        return await publisher.publish(entries, size, keyed=keyed, number=number, synced=synced, timeout=timeout)
 
     async def erase(self, seqs: int | Iterable[int], *, timeout: float | None = None) -> int:
         """Takes values back: whoever has not read them is told of a gap. Only the publisher may, and in a shared topic each its own.
@@ -196,10 +208,10 @@ class Topic:
     ) -> Subscription:
         """A new subscriber, or with the `id` of one that is known: this one comes back, with its state and position as they were left,
         and whoever held it before is fenced. `lease` says how old a value may be to be due, in seconds: LEASE_S, or as it was left.
-        `start`, of a new one: `earliest`, `latest`, or after this number; what is gone behind it is told as a gap."""
+        `start`, of a new one: `earliest`, `latest`, or after this number, which must have been published (or be 0); what is gone behind it
+        is told as a gap. Raises InvalidOption for another number."""
         lifetime = None if lease is None else checked_lease(lease)
-        if isinstance(start, bool) or (start not in ("earliest", "latest") and not (isinstance(start, int) and 0 <= start < SEQ_LIMIT)):
-            raise InvalidOption("start", start, "choose 'earliest', 'latest', or the number after which to begin")
+        _checked_start(start)
         self._reach.check_open()
         await self._store.seated(timeout)
         name = uuid4().hex if id is None else checked_name(id, "subscriber")
@@ -228,6 +240,50 @@ class Topic:
         ]
 
     # -- looking ---------------------------------------------------------------------------------------------------------------
+
+    async def peek(self, limit: int = 1_024, *, id: str | None = None, start: Start | None = None, timeout: float = 0.0) -> list[Item]:
+        """Return the next values and gaps, at most `limit`, without becoming a subscriber: nothing is fenced, moved or held.
+
+        With the `id` of a subscriber these are the values that it would read after its position in the store: without those it has
+        marked done or whose lease is over. `start` says where to begin instead: `earliest` (also without an `id`, and for one that is
+        not known), `latest`, or after this number. Waits for the first one at most `timeout` seconds, then returns an empty list; returns
+        fewer than `limit` also when they are large. Raises UnknownTopic."""
+        checked_limit(limit)
+        if start is not None:
+            _checked_start(start)
+        reach, backend = self._reach, self._reach.backend
+        until = reach.until(timeout)
+        info = await self.info()
+        record = None if id is None else await look(reach, self.name, checked_name(id, "subscriber"))
+        if start is None:
+            after = info.floor if record is None else record.position
+        else:
+            after = info.floor if start == "earliest" else info.last if start == "latest" else int(start)
+        marks = Ranges(() if record is None else record.marks)
+        succession = Succession(after, marks)
+        succession.mutable = info.options.mutable
+        reader = await reach.insist(lambda: backend.reader(self.name, after))
+        items: list[Item] = []
+        size = 0
+        try:
+            while len(items) < limit and size < reach.settings.prefetch_bytes:
+                left = 0.0 if items else max(until - asyncio.get_running_loop().time(), 0.0)
+                wait_s, count = min(left, _WAIT_S), min(limit - len(items), _PEEK_VALUES)
+                chunk = await reach.insist(
+                    lambda count=count, wait_s=wait_s: reader.take(count, wait_s),  # type: ignore[misc]
+                    wait_s + reach.settings.timeout_s,
+                )
+                for item in succession.items(chunk.values, chunk.floor, chunk.gone):
+                    if isinstance(item, Gap):
+                        items.append(item)
+                    elif item.seq not in marks and (record is None or retention.due(item.time, record.lease, chunk.time)):
+                        size += len(item.data)
+                        items.append(self._decoded(item))
+                if not chunk.values and (items or left <= 0):
+                    break
+        finally:
+            await reader.close()
+        return items[:limit]
 
     async def at(self, seq: int, *, timeout: float = 0.0) -> Item:
         """The value of this number, or the gap in its place. One that is not published yet is waited for so long; then TimedOut."""
@@ -275,6 +331,11 @@ def _synced(durability: Any) -> bool:
     if durability not in ("synced", "relaxed"):
         raise InvalidOption("durability", durability, "choose 'synced', or 'relaxed', which may be lost with the power")
     return bool(durability == "synced")
+
+
+def _checked_start(start: Any) -> None:
+    if isinstance(start, bool) or (start not in ("earliest", "latest") and not (isinstance(start, int) and 0 <= start < SEQ_LIMIT)):
+        raise InvalidOption("start", start, "choose 'earliest', 'latest', or the number after which to begin")
 
 
 def _checked_key(key: Any) -> str:

@@ -11,6 +11,7 @@ from antiphon.store import Store as AsyncStore
 from antiphon.store import StoreSettings, TopicInfo
 from antiphon.store import open_store as open_async_store
 from antiphon.store.agents.agent import Agent
+from antiphon.store.holders import CollectionHold
 from antiphon.store.records import Collected, Moment
 from antiphon.sync.background import background
 from antiphon.sync.topic import Topic
@@ -72,6 +73,10 @@ class Store:
     def collect(self, topics: str | Iterable[str] | None = None, *, timeout: float | None = None) -> dict[str, Collected]:
         """Removes from this topic, these, or all, what nobody needs any more; says for each how far that went."""
         return self._background.run(self._store.collect(topics, timeout=timeout))
+
+    def holders(self, topics: str | Iterable[str] | None = None, *, timeout: float | None = None) -> dict[str, list[CollectionHold]]:
+        """Return by topic which subscribers, outboxes and retention times keep values from being collected, since when and until when."""
+        return self._background.run(self._store.holders(topics, timeout=timeout))
 
     def time(self, *, timeout: float | None = None) -> Moment:
         """The store's time, in nanoseconds. It is nobody's wall clock, and never goes back."""

@@ -103,6 +103,11 @@ class Topic:
         """The value of this number, or the gap in its place. One that is not published yet is waited for so long; then TimedOut."""
         return self._background.run(self._topic.at(seq, timeout=timeout))
 
+    def peek(self, limit: int = 1_024, *, id: str | None = None, start: Start | None = None, timeout: float = 0.0) -> list[Item]:
+        """Return the next values and gaps, at most `limit`, without becoming a subscriber: nothing is fenced, moved or held. With the `id`
+        of a subscriber these are the values that it would read next; `start` says where to begin instead. Raises UnknownTopic."""
+        return self._background.run(self._topic.peek(limit, id=id, start=start, timeout=timeout))
+
     def info(self, *, timeout: float | None = None) -> TopicInfo:
         """What the topic is, who publishes it, and how much of it there is. Raises UnknownTopic."""
         return self._background.run(self._topic.info(timeout=timeout))

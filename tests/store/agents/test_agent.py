@@ -84,7 +84,10 @@ def test_values_states_and_outputs_are_of_their_types() -> None:
 
     async def story() -> None:
         agent = Agent("911", "crash", dispatch, {"cops": str, "ambulance": Call}, type=Call, state={}, state_type=dict[str, int])
-        async with opened(fresh()) as store, at_work(store, agent):
+        url = fresh()
+        async with opened(url, "911") as before:
+            await before.topic("ambulance").register(mutable=True)
+        async with opened(url) as store, at_work(store, agent):
             crash = store.topic("crash", type=Call)
             await crash.publish_many([Call("A1"), Call("B2", 3)])
             await done(store, agent, 2)
@@ -92,6 +95,27 @@ def test_values_states_and_outputs_are_of_their_types() -> None:
             assert [(value.data, value.key) for value in await told(store, "ambulance", Call)] == [(Call("B2", 3), "B2")]
             assert await state_of(store, agent) == {"A1": 0, "B2": 3}
             assert (agent.stats.values, agent.stats.published, agent.stats.taken) == (2, 3, 1)
+
+    run(story())
+
+
+def test_keys_that_do_not_belong_are_put_aside() -> None:
+    """An agent would write what every other publisher is refused: a key where nothing is replaced, or none where something is."""
+
+    def dispatch(value: Value, state: bytes) -> Outcome:
+        topic, _, key = value.data.decode().partition(" ")
+        return state, [(topic, value.data, key)]
+
+    async def story() -> None:
+        agent, url = Agent("911", "crash", dispatch, ["log", "where"], attempts=1), fresh()
+        async with opened(url, "911") as before:
+            await before.topic("where").register(mutable=True)
+        async with opened(url) as store, at_work(store, agent):
+            await store.topic("crash").publish_many([b"log", b"log a", b"where", b"where a"])
+            await done(store, agent, 4)
+            assert [value.data for value in await told(store, "log")] == [b"log"]
+            assert [value.data for value in await told(store, "where")] == [b"where a"]
+            assert [value.data for value in await told(store, "911/failed")] == [b"log a", b"where"]
 
     run(story())
 

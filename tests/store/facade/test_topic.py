@@ -556,3 +556,36 @@ async def test_closing_waits_for_what_is_published_and_ends_what_waits(opened: A
             with pytest.raises(StoreUnreachable, match="closed here"):
                 await task
         assert await reading == "the end"
+
+
+async def test_peeking_changes_nothing(backend: Any, opened: Any, filled: Any) -> None:
+    """Whoever looks at what a live reader is about to read would fence it, move it, or keep its topic from being collected."""
+    async with opened(backend) as store:
+        crash = await filled(store, 6)
+        assert [item.seq for item in await crash.peek()] == [1, 2, 3, 4, 5, 6]
+        assert await crash.subscribers() == [], "nobody has subscribed"
+        live = await crash.subscribe(3600.0, id="live")
+        assert (await live.read(20)).seq == 1
+        await live.done(1)
+        await live.done_one([3])
+        await crash.erase(4)
+        assert await crash.peek(id="live") == [await crash.at(2), Gap(4, 4, "removed"), await crash.at(5), await crash.at(6)]
+        assert [item.seq for item in await crash.peek(2, id="live", start=4)] == [5, 6]
+        assert [item.seq for item in await crash.peek(1, id="live", start=0)] == [1]
+        assert await crash.peek(id="live", start="latest") == []
+        waiting = asyncio.create_task(crash.peek(start=6, timeout=20.0))
+        await asyncio.sleep(0)
+        await crash.publish(b"7")
+        assert [item.data for item in await waiting] == [b"7"]
+        assert (await live.read(20)).seq == 2, "it is not fenced, and reads what it would have read"
+        await live.done(2)
+        assert [(one.id, one.epoch) for one in await crash.subscribers()] == [("live", 1)]
+        await live.renew(1e-9)
+        assert await crash.peek(id="live") == [Gap(4, 4, "removed")], "what has expired is not due to it"
+        with pytest.raises(UnknownTopic):
+            await store.topic("crahs").peek()
+        for wrong in (0, -1, True, "all"):
+            with pytest.raises(InvalidOption, match="limit"):
+                await crash.peek(wrong)
+        with pytest.raises(InvalidOption, match="start"):
+            await crash.peek(start=-1)

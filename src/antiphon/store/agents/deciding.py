@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, structs
@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from antiphon.errors import InvalidOption, TooLarge, UsageError
 from antiphon.model.payload import BadPayload
 from antiphon.store.agents.agent import Agent, Function
-from antiphon.store.records import KEY_BYTES, Entry, Gap, Value
+from antiphon.store.records import KEY_BYTES, Entry, Gap, TopicOptions, Value, check_keys
 from antiphon.store.succession import Item
 
 SLICE_S = 0.05
@@ -64,8 +64,11 @@ def bound(position: int) -> int:
 class Deciding:
     """Asks one agent's function, value by value, with the state as it was left by the one before."""
 
-    def __init__(self, agent: Agent, state: bytes, *, value_bytes: int, state_bytes: int) -> None:
-        self._agent, self._state = agent, state
+    def __init__(
+        self, agent: Agent, state: bytes, *, value_bytes: int, state_bytes: int, options: Mapping[str, TopicOptions] | None = None
+    ) -> None:
+        """`options` says what the agent's output topics are, by name."""
+        self._agent, self._state, self._options = agent, state, options or {}
         self._value_bytes, self._state_bytes = value_bytes, state_bytes
 
     async def decide(self, items: Sequence[Item]) -> Decided:
@@ -155,6 +158,8 @@ class Deciding:
                 raise TooLarge(len(data), self._value_bytes, "a value in this store", "split it, or keep it elsewhere")
             if not isinstance(key, str) or len(key.encode()) > KEY_BYTES:
                 raise InvalidOption("key", key, f"a key is text of at most {KEY_BYTES} bytes")
+            if topic in self._options:
+                check_keys(topic, self._options[topic], bool(key))
             yield topic, Entry(data, key)
 
     def _failed(self, item: Item, error: BaseException) -> tuple[bytes, list[tuple[str, Entry]]]:

@@ -69,8 +69,10 @@ class Running:
     async def _work(self) -> None:
         agent, backend = self._agent, self._reach.backend
         self._grants.clear()
+        options = {}
         for output in agent.codec_by_output:
             await self._register(output)
+            options[output] = (await persist(self._reach, lambda: backend.info(output))).options  # noqa: B023
         async with await self._come() as stepping:
             decision = stepping.decision(agent.encode_state(agent.state))
             if isinstance(state := agent.decode_state(decision.state), BadPayload):
@@ -81,7 +83,7 @@ class Running:
             await self._need(decision.plan, stepping.position)
             await stepping.finish(decision.plan)
             limit = self._store.settings.state_bytes
-            deciding = Deciding(agent, decision.state, value_bytes=backend.value_bytes, state_bytes=limit)
+            deciding = Deciding(agent, decision.state, value_bytes=backend.value_bytes, state_bytes=limit, options=options)
             async for items in stepping.batches(_ITEMS):
                 await self._steps(items, deciding, stepping)
 

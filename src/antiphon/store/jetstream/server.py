@@ -27,6 +27,7 @@ import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -92,28 +93,41 @@ class LocalServers:
 
     def start(self, *numbers: int) -> None:
         """Starts these servers, or all, and waits until they are ready: with most of a cluster gone, they never are."""
-        program = _program()
-        self._lock = self._lock or _locked(self.directory)
         chosen = numbers or range(len(self.ports))
         for number in chosen:
-            if number in self.processes:
-                continue
-            folder = self.directory / str(number)
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "server.conf").write_text(self.configuration(number), encoding="utf-8")
-            with (folder / "server.log").open("ab") as log:
-                starting = _STARTER.submit(
-                    subprocess.Popen,
-                    [program, "-c", str(folder / "server.conf")],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd=folder,
-                    preexec_fn=_die_with_parent,
-                )
-                self._processes[number] = starting.result(_START_S)
+            self.spawn(number)
         for number in chosen:
             self._wait_until_ready(number)
+
+    def spawn(self, number: int) -> None:
+        """Start a server, unless it runs, and do not wait until it is ready. Raises BadStore or OSError if it cannot be started."""
+        program = _program()
+        self._lock = self._lock or _locked(self.directory)
+        if number in self.processes:
+            return
+        folder = self.directory / str(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "server.conf").write_text(self.configuration(number), encoding="utf-8")
+        with (folder / "server.log").open("ab") as log:
+            starting = _STARTER.submit(
+                subprocess.Popen,
+                [program, "-c", str(folder / "server.conf")],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                preexec_fn=_die_with_parent,
+            )
+            self._processes[number] = starting.result(_START_S)
+
+    def exit_status(self, number: int) -> int | None:
+        """Return how a server's process ended, as `subprocess` has it (below 0: by a signal); None while it runs or if it never did."""
+        process = self._processes.get(number)
+        return None if process is None else process.poll()
+
+    def is_ready(self, number: int) -> bool:
+        """Return whether a server answers and, in a cluster, knows its leader."""
+        return bool(self._asked(number, "healthz?js-server-only=true")) and self._has_leader(number)
 
     def kill(self, number: int) -> None:
         """Ends a server without giving it time for anything."""
@@ -176,13 +190,13 @@ class LocalServers:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._watch[number]}/{what}", timeout=2.0) as answer:
                 return bytes(answer.read(_ANSWER_BYTES)) if answer.status == 200 else b""
-        except OSError:  # an HTTP error is one
+        except (OSError, HTTPException):  # the second: it ended in the middle of its answer
             return b""
 
     def _wait_until_ready(self, number: int) -> None:
         process, deadline = self._processes[number], time.monotonic() + _START_S
         while process.poll() is None and time.monotonic() < deadline:
-            if self._asked(number, "healthz?js-server-only=true") and self._has_leader(number):
+            if self.is_ready(number):
                 return
             time.sleep(0.05)
         log = (self.directory / str(number) / "server.log").read_text(encoding="utf-8", errors="replace")[-_LOG_SHOWN:]
@@ -194,8 +208,11 @@ class LocalServers:
 
 def _locked(directory: Path) -> BinaryIO:
     """Nobody else serves from there as long as this is open, and this process lives."""
-    directory.mkdir(parents=True, exist_ok=True)
-    lock = (directory / "lock").open("ab")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / "lock").open("ab")
+    except OSError as error:
+        raise BadStore(str(directory), f"{error.strerror}: name a directory that this program may write (--directory)") from None
     try:
         if sys.platform != "win32":
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -17,7 +17,7 @@ from antiphon.store.jetstream.objects import Objects
 from antiphon.store.jetstream.stream import ROLLUP, Condition, Message, Stored
 from antiphon.store.jetstream.subjects import name_of
 from antiphon.store.jetstream.topic import TopicStream
-from antiphon.store.records import Moment, Start, Subscriber
+from antiphon.store.records import Moment, Start, Subscriber, start_position
 
 _FIRST_PAUSE_S = 0.002
 STATE_BYTES = 64 << 20
@@ -35,6 +35,7 @@ class Subscribing:
         except Refusal as refusal:
             if refusal.code != STREAM_UNKNOWN:
                 raise
+        start_position(topic.topic, start, 0, 0)  # refused before the topic is made for it
         await topic.make()
         return await self._subscribe(topic, subscriber, lease, start)
 
@@ -49,10 +50,8 @@ class Subscribing:
                 if tried is not None and seat == tried:
                     return _subscriber(topic.topic, subscriber, seat, before.place)  # its acknowledgement was lost
                 raise Conflict(f"the subscriber {subscriber!r} of {topic.topic!r}")
-            if isinstance(start, int):
-                position = max(start, floor.floor)
-            else:
-                position = floor.floor if start == "earliest" else await topic.last()
+            last = floor.floor if start == "earliest" else await topic.last()
+            position = start_position(topic.topic, start, floor.floor, last)
             seat = Seat(lease, position)
             messages = [
                 Message(topic.subjects.floor, encode(floor), ROLLUP),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec import json, structs
 
 from antiphon.errors import Conflict
-from antiphon.store.records import Moment, Start, Subscriber
+from antiphon.store.records import Moment, Start, Subscriber, start_position
 from antiphon.store.sqlite.publishing import topic_id
 from antiphon.store.sqlite.transaction import Transaction
 
@@ -19,7 +19,9 @@ _COLUMNS = "subscriber.id, lease, position, subscriber.epoch, revision, marks"
 def subscribe(transaction: Transaction, url: str, topic: str, subscriber: str, lease: Moment, start: Start) -> Subscriber:
     here = topic_id(transaction, url, topic)
     floor, last = transaction.execute("SELECT floor, last FROM topic WHERE id = ?", (here,)).fetchone()
-    position = last if start == "latest" else floor if start == "earliest" else max(start, floor)
+    if transaction.execute("SELECT 1 FROM subscriber WHERE topic = ? AND id = ?", (here, subscriber)).fetchone():
+        raise _conflict(topic, subscriber)
+    position = start_position(topic, start, floor, last)
     fresh = Subscriber(topic=topic, id=subscriber, lease=lease, position=position, revision=transaction.next_revision())
     made = transaction.execute(
         "INSERT INTO subscriber (topic, id, lease, position, epoch, revision, marks, state) VALUES (?, ?, ?, ?, ?, ?, '[]', x'')"

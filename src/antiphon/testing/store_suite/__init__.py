@@ -21,6 +21,7 @@ from antiphon.testing.store_suite import (  # noqa: F401  (importing them puts t
     cancelling,
     collecting,
     erasing,
+    holding,
     limits,
     mutable,
     names,

@@ -6,7 +6,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from antiphon.errors import Conflict
+from antiphon.errors import Conflict, InvalidOption
 from antiphon.store.records import Subscriber, TopicOptions
 from antiphon.testing.store_suite.stage import (
     HOUR,
@@ -222,3 +222,21 @@ async def who_subscribes_while_others_collect_misses_nothing(stage: Stage) -> No
         numbers = seqs(await everything(store, "t", record.position))
         equal(f"what there is after {record.position}", numbers, list(range(record.position + 1, receipt.last + 1)))
         await third.unsubscribe(record)
+
+
+@check
+async def a_start_that_is_not_published_is_refused(stage: Stage) -> None:
+    """The values up to it would be passed over in silence when they come; or a mistyped number would make a topic."""
+    store = await stage.open()
+    grant = await store.register("t", "p")
+    await store.publish(grant, 1, numbered("p", 1, 2))
+    for start in (3, 99, -1):
+        with refused(f"a start of {start} in a topic of two", InvalidOption):
+            await store.subscribe("t", "s", HOUR, start=start)
+        with refused(f"a start of {start} where there is nothing", InvalidOption):
+            await store.subscribe("new", "s", HOUR, start=start)
+    equal("the subscribers", await store.subscribers("t"), [])
+    equal("the topics", [info.name for info in await store.topics()], ["t"])
+    equal("the last one", (await store.subscribe("t", "last", HOUR, start=2)).position, 2)
+    equal("the first one", (await store.subscribe("t", "first", HOUR, start=0)).position, 0)
+    equal("before the first value", (await store.subscribe("new", "s", HOUR, start=0)).position, 0)
