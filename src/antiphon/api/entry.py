@@ -41,3 +41,12 @@ async def wait_for_state(group: Group, leave_s: float) -> None:
         with suppress(TimedOut):
             await group.leave(timeout=leave_s)
         raise
+
+
+async def wait_for_stable_view(group: Group, timeout_s: float) -> None:
+    """Wait until a view with this newcomer is stable, at most `timeout_s`; return silently after that. Raises JoinFailed if it departs.
+
+    Under `partitions="majority"` this member counts for a majority only from then on: if another one died before, the group could stop."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await asyncio.shield(group.stable)

@@ -88,8 +88,9 @@ class Group:
         self._departed: Departed | None = None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._caught_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._stable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        for future in (self._ready, self._caught_up, self._left):
+        for future in (self._ready, self._caught_up, self._stable, self._left):
             future.add_done_callback(_look_at)
         self._attach(node)
 
@@ -462,6 +463,11 @@ class Group:
         return self._caught_up
 
     @property
+    def stable(self) -> asyncio.Future[None]:
+        """Done when a view with this member became stable for the first time."""
+        return self._stable
+
+    @property
     def departed(self) -> bool:
         return self._departed is not None
 
@@ -507,6 +513,8 @@ class Group:
         else:
             if kind is Synchronised and not self._caught_up.done():
                 self._caught_up.set_result(None)
+            elif kind is Stabilised and not self._stable.done():
+                self._stable.set_result(None)
             self._letters += kind is PrivateMessage
             self._inbox.put(event)
 
@@ -527,7 +535,7 @@ class Group:
     def _depart(self, event: Departed) -> None:
         self._departed = event
         error = self._gone()
-        for future in (self._ready, self._caught_up):
+        for future in (self._ready, self._caught_up, self._stable):
             if not future.done():
                 future.set_exception(JoinFailed(self.id, self._node.explain(event.reason)))
         if not self._left.done():

@@ -22,7 +22,7 @@ import msgspec
 from antiphon.api import store_entry
 from antiphon.api.archived_group import ArchivedGroup
 from antiphon.api.driver import Cancellable, CountsRefusals, Driver, ReportsRefusedConnections
-from antiphon.api.entry import Entry, wait_for_state
+from antiphon.api.entry import Entry, wait_for_stable_view, wait_for_state
 from antiphon.api.group import Group, State
 from antiphon.api.name_servers import NameServerQuestions
 from antiphon.api.store_group import StoreGroup
@@ -229,7 +229,8 @@ class Node:
         `("since", time)`, or `state`: then `group.state` is the application's state from a member that gives one, and the messages after it
         are read. It is None if this node founded the group; if no member gives a state the join fails with the reasons. With `create` the
         group is founded with `options` if nobody has: all who do so meet in one. With `partitions="majority"` it is founded only together
-        with all founders: `expect` is their number, or a list of their names. `at` names addresses of nodes that know the group; without it
+        with all founders: `expect` is their number, or a list of their names; and `join` returns when the view is stable, so that this node
+        counts for a majority, or after `join_s`. `at` names addresses of nodes that know the group; without it
         the node's seeds are asked. `on="store"`: it is a group on the node's store. Raises JoinFailed, or TimedOut after `timeout`; both
         say what was waited for."""
         core, codec = self._awake(), codec_for(type)
@@ -272,6 +273,8 @@ class Node:
             async with asyncio.timeout(timeout):
                 group = await asyncio.shield(entry.group)
                 await asyncio.shield(group.ready)
+                if group.options.partitions == "majority":
+                    await wait_for_stable_view(group, self.settings.join_s)
                 if wants is not None and wants.kind == "state":
                     await wait_for_state(group, CLOSE_S)
         except BaseException as error:
