@@ -190,6 +190,20 @@ def test_large_jitter_costs_few_extra_frames(seed: int) -> None:
     assert figures["extra_percent"] < 5.0  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("order", ["fifo", "total"])
+def test_large_jitter_costs_few_extra_frames_where_all_send(order: str) -> None:
+    """Every stream has to learn for itself how late its messages come, and would ask for too much until it has."""
+    world = ViewWorld(1, "abcd", GroupOptions(order=order), network=NetworkModel(latency=Uniform(0.0, 0.2)))
+    for number in range(1_250):
+        for name in "abcd":
+            world.at(number * 0.002, lambda name=name: world.send(name, b"x"))  # type: ignore[misc]
+    world.run(2.5)
+    assert world.settle(60.0)
+    assert check(world.logs, order) == []
+    data = sum(count for (_, _, kind), count in world.frames.items() if kind == "data")
+    assert 15_000 <= data < 15_750
+
+
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize(
     ("high_ms", "loss", "p50_ms", "p90_ms"),
