@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.bench.repair import Weather, row
 from antiphon.model import codec
-from antiphon.model.frames import Batch, Digest, Nack
+from antiphon.model.frames import Batch, Digest, Fragment, Nack
 from antiphon.model.ids import GroupId, MemberId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.view import View
@@ -217,3 +217,17 @@ def test_a_loss_is_repaired_no_later_than_before(high_ms: float, loss: float, p5
     figures = row(Weather(1.0, high_ms, loss), 3_000, seed)
     assert figures["p50_ms"] <= p50_ms  # type: ignore[operator]
     assert figures["p90_ms"] <= p90_ms  # type: ignore[operator]
+
+
+def test_a_message_whose_parts_were_abandoned_is_asked_for_after_the_one_before_it() -> None:
+    """Message 2 is known by a part that found no room, and was not marked as missing: when 1 is here, nobody would ask for 2."""
+    ana = Listener(Settings(reassembly_bytes=100))
+    parts = [Fragment(GROUP, BOB, 1, number, index, 2, bytes(80)) for number in (1, 2) for index in (0,)]
+    for fragment in parts:
+        ana.endpoint.receive(0.0, BOB, codec.encode(fragment))
+    stream = ana.endpoint.multicast.data[BOB]
+    assert (list(stream.parts), stream.known) == ([1], 2)
+    ana.get(0.001, 1)
+    assert stream.high == 1
+    ana.wait(1.0)
+    assert [numbers for _, numbers in ana.asked][:1] == [[(2, 2)]]

@@ -120,7 +120,7 @@ class Repair:
         elif (since := stream.missing_since(first)) is not None:
             self._learn(stream, self.context.now - since)
         if stream.high > before:
-            stream.prune_marks()
+            stream.prune_marks(self.context.now)
             if stream.attempt:
                 self.progress(stream)
             elif not stream.marks:
@@ -200,7 +200,8 @@ class Repair:
                 # The lowest number first: it is what the rest waits for, and the last to be abandoned. But nobody may have it any more, or
                 # there may be no room for it here before another has come: so every other repeated request begins further on.
                 missing = stream.lacks(stream.high + 1, upto)
-                if stream.losses < _LOSSES and stream.late_share < 0.5:
+                # Not in the third request and later ones: what is asked for first may be what nobody has.
+                if stream.attempt < 2 and stream.losses < _LOSSES and stream.late_share < 0.5:
                     missing = _first(missing, _PROBES << stream.losses)
                     upto = missing[-1][1]
                 turn = stream.attempt // 2 % len(missing) if stream.attempt % 2 else 0

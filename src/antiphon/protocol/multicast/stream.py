@@ -104,18 +104,21 @@ class Stream:
         """Since when a number is known to be missing; None when it is not."""
         return next((since for since, upto in self.marks if upto >= number), None)
 
-    def prune_marks(self) -> None:
+    def prune_marks(self, now: float) -> None:
         """Forgets the marks of what is here."""
         marks, count = self.marks, 0
         while count < len(marks) and marks[count][1] <= self.high:
             count += 1
         del marks[:count]
+        if not marks and self.high < self.known:
+            # A message of which only a part came, and was abandoned, is known and was not marked.
+            self.mark(now)
 
-    def forget_known(self, known: int) -> None:
+    def forget_known(self, known: int, now: float) -> None:
         """No more than `known` is known to exist, whatever was said before."""
         self.known = max(known, self.top, self.high)
         self.marks = [(since, min(upto, self.known)) for since, upto in self.marks]
-        self.prune_marks()
+        self.prune_marks(now)
 
     def keep(self, first: int, last: int, wires: Sequence[bytes]) -> None:
         """Keeps a frame, or the fragments of one message, for repairs."""
