@@ -163,6 +163,7 @@ class Reliable(Multicast):
             self.drops["beyond_window"] += 1
         elif not self.add_part(stream, fragment, wire):
             self.repair.heard(stream, number, fragment.index, source)
+            self.repair.note_gap(stream, new=False)
         else:
             if self.forwards and not self.frozen and stream.passes_first(fragment):
                 self.forward(stream, wire, source)
@@ -401,7 +402,7 @@ class Reliable(Multicast):
         if said is None or source is None or said[stream.index] >= parent.seqno or said[source.index] < child.seqno:
             return False
         # Only `want` can have made it known. If it was sent since then, a digest or the next frame will tell.
-        stream.forget_known(said[stream.index])
+        stream.forget_known(said[stream.index], self.context.now)
         return True
 
     # -- questions -------------------------------------------------------------------------------------------------------------

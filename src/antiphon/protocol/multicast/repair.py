@@ -10,16 +10,15 @@ its retransmission time-out (RFC 6298): the mean plus four mean deviations of ho
 somebody had asked for do not count, so a repair is not taken for a late message. The estimate halves every `_FADE_S` without such a gap,
 and counts only while enough gaps close by themselves. Traffic in order costs nothing: only frames out of order are looked at.
 
-| of this sender                                          | a gap is asked for when it has been open for                  |
-|---------------------------------------------------------|---------------------------------------------------------------|
-| nothing was ever repaired                               | `nack_s`, or the estimate if that is longer                   |
-| something was, and late messages need < `nack_s` / 2    | `nack_s` / 2: it is very probably lost                        |
-| something was, and late messages need more              | `nack_s`, or the estimate if that is longer                   |
-| in any case                                             | at most a quarter of `nack_max_s`, or `nack_s`                |
+| of this sender                                                                    | a gap is asked for when it has been open for   |
+|-----------------------------------------------------------------------------------|------------------------------------------------|
+| the last `_LOSSES` requests were of use, and late messages need < `nack_s` / 2    | `nack_s` / 2: it is very probably lost         |
+| otherwise                                                                         | `nack_s`, or the estimate if that is longer    |
+| in any case                                                                       | at most a quarter of `nack_max_s`, or `nack_s` |
 
-A request names also younger gaps, as far as late messages need less time than those have been open. It is repeated when an answer should
-be here: after twice the time that answers took, at least `nack_s` and the estimate; the pause doubles while nothing comes of what
-was asked for.
+A request names also younger gaps, as far as late messages need less time than those have been open; while it is not known whether messages
+are lost or late, it names only a few. It is repeated when an answer should be here: after twice the time that answers took, at least
+`nack_s` and the estimate; the pause doubles while nothing comes of what was asked for.
 
 Keeps one deadline per stream with a gap, since when its gaps are open, and the frames answered lately, all bounded.
 """
@@ -50,6 +49,10 @@ _FADE_S = 10.0
 _LATE_SHARE, _SHARE_GAIN = 0.04, 1 / 32
 """The share of gaps that must close by themselves for the estimate to count, and the weight of each gap in it. Where frames are lost and
 requests are not heard, an answer to another member looks like a late message, and is rare."""
+_LOSSES = 3
+"""How often in a row a request must have been of use, where messages are not late, for gaps of the stream to count as losses."""
+_PROBES = 4
+"""How many messages are asked for together while it is not known whether they are lost or late."""
 _LOOKS = 16
 _ANSWERS_LIMIT = 4_096
 """Frames that wait to be sent as an answer, and answers remembered."""
@@ -117,7 +120,7 @@ class Repair:
         elif (since := stream.missing_since(first)) is not None:
             self._learn(stream, self.context.now - since)
         if stream.high > before:
-            stream.prune_marks()
+            stream.prune_marks(self.context.now)
             if stream.attempt:
                 self.progress(stream)
             elif not stream.marks:
@@ -150,7 +153,7 @@ class Repair:
     def _wait_s(self, stream: Stream) -> float:
         """How long a gap of the stream may be open before it is asked for."""
         late_s, nack_s = self._late_s(stream), self.settings.nack_s
-        if late_s < nack_s / 2 and stream.lossy:
+        if late_s < nack_s / 2 and stream.losses >= _LOSSES:
             return nack_s / 2
         return max(nack_s, min(late_s, self._longest_s))
 
@@ -168,7 +171,8 @@ class Repair:
         """The first thing missing of the stream, which had been asked for, is here, or a part of it: asks for the rest soon."""
         self._note_answer(stream)
         stream.attempt = 0
-        stream.lossy = True
+        late = self._late_s(stream) >= self.settings.nack_s / 2
+        stream.losses = max(stream.losses - 1, 0) if late else min(stream.losses + 1, 2 * _LOSSES)
         if not stream.marks:
             self._gapped.pop(stream.index, None)
         elif stream.high < stream.asked_to:
@@ -191,11 +195,15 @@ class Repair:
                     stream.nack_at = self._due(stream)
                     continue
                 # As long as nothing is known to be lost, some gaps are left to show whether they close by themselves.
-                ripe = now - max(min(late_s, wait_s), 0.0 if stream.lossy else settings.nack_s / 4)
+                ripe = now - max(min(late_s, wait_s), 0.0 if stream.losses >= _LOSSES else settings.nack_s / 4)
                 upto = max((upto for since, upto in stream.marks if since <= ripe), default=stream.marks[0][1])
                 # The lowest number first: it is what the rest waits for, and the last to be abandoned. But nobody may have it any more, or
                 # there may be no room for it here before another has come: so every other repeated request begins further on.
                 missing = stream.lacks(stream.high + 1, upto)
+                # Not in the third request and later ones: what is asked for first may be what nobody has.
+                if stream.attempt < 2 and stream.losses < _LOSSES and stream.late_share < 0.5:
+                    missing = _first(missing, _PROBES << stream.losses)
+                    upto = missing[-1][1]
                 turn = stream.attempt // 2 % len(missing) if stream.attempt % 2 else 0
                 for low, high in missing[turn:]:
                     if request.room <= 0:
@@ -327,3 +335,14 @@ class Repair:
         if 0 <= part < len(wires):
             self.repairs_sent += 1
             self.context.outbox.sends.append((None if to is None else (to,), wires[part]))
+
+
+def _first(ranges: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """The first `count` numbers of these ranges."""
+    found: list[tuple[int, int]] = []
+    for low, high in ranges:
+        if count <= 0:
+            break
+        found.append((low, min(high, low + count - 1)))
+        count -= high - low + 1
+    return found

@@ -23,7 +23,7 @@ _PASSED_LIMIT = 4_096
 class Stream:
     __slots__ = (
         *("_passed", "above", "answers", "asked_at", "asked_to", "attempt", "bytes", "doublings", "firsts", "frames", "heard_to"),
-        *("high", "index", "known", "lasts", "late_at", "late_dev_s", "late_s", "late_share", "lossy", "marks", "nack_at", "parts"),
+        *("high", "index", "known", "lasts", "late_at", "late_dev_s", "late_s", "late_share", "losses", "marks", "nack_at", "parts"),
         *("parts_bytes", "put_off", "rests", "say_at", "say_at_bytes", "sender", "stable", "tidy", "top"),
     )
 
@@ -61,8 +61,8 @@ class Stream:
         """How long after its gap was seen a late message comes: mean, mean deviation, and when that was last seen."""
         self.late_share = 0.0
         """Of the gaps that closed lately, the share that closed before anybody asked."""
-        self.lossy = False
-        """Whether something came only after it was asked for."""
+        self.losses = 0
+        """How often in a row something came after it was asked for, and messages were not late."""
         self._passed: set[tuple[int, int]] = set()
         """Number and index of the parts that were sent on, of messages that are not here yet."""
 
@@ -104,18 +104,21 @@ class Stream:
         """Since when a number is known to be missing; None when it is not."""
         return next((since for since, upto in self.marks if upto >= number), None)
 
-    def prune_marks(self) -> None:
+    def prune_marks(self, now: float) -> None:
         """Forgets the marks of what is here."""
         marks, count = self.marks, 0
         while count < len(marks) and marks[count][1] <= self.high:
             count += 1
         del marks[:count]
+        if not marks and self.high < self.known:
+            # A message of which only a part came, and was abandoned, is known and was not marked.
+            self.mark(now)
 
-    def forget_known(self, known: int) -> None:
+    def forget_known(self, known: int, now: float) -> None:
         """No more than `known` is known to exist, whatever was said before."""
         self.known = max(known, self.top, self.high)
         self.marks = [(since, min(upto, self.known)) for since, upto in self.marks]
-        self.prune_marks()
+        self.prune_marks(now)
 
     def keep(self, first: int, last: int, wires: Sequence[bytes]) -> None:
         """Keeps a frame, or the fragments of one message, for repairs."""
