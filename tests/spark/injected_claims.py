@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from injected_orders import SEMANTIC, answered, child_first
+from injected_orders import SEMANTIC, answered, child_first, sends_of
 from injecting import FIFO, LATE, Proof, end_of, fault, foreign, others, own, sent, somebody_else
 from scenes import Line, Plan, Scene
 
@@ -108,8 +108,29 @@ def orphan_of_what_came_later(scene: Scene, rng: random.Random) -> list[Proof]:
     return [[(member, parent), (member, child)]]
 
 
-@fault("parent_before_child", "agreement", plan=SEMANTIC)
-def orphan_of_what_others_have(scene: Scene, rng: random.Random) -> list[Proof]:
+@fault("parent_before_child", "agreement", "virtual_synchrony", plan=replace(SEMANTIC, rounds=40))
+def orphan_of_what_others_had_before(scene: Scene, rng: random.Random) -> list[Proof]:
+    """The question was delivered in the view before that of the answer, by all but one."""
+    sends = sends_of(scene)
+    found = [
+        (member, child, names[0][1:])
+        for member in scene.members
+        for child in scene.of(member, view=LATE)
+        if len(names := sends[child.sender, child.first].names or []) == 1 and names[0][1] != member
+        if scene.one(member, *names[0][1:]).view == 1
+    ]
+    member, child, question = rng.choice(found)
+    parent = scene.one(member, *question)
+    received = scene.unit(member, parent)[0]
+    told_lost(scene, member, parent)
+    scene.remove(member, received)
+    mark(child, question)
+    return [[(member, child), (other, scene.one(other, *question))] for other in others(scene, member)]
+
+
+@fault("agreement", plan=SEMANTIC)
+def orphan_instead_of_what_others_have(scene: Scene, rng: random.Random) -> list[Proof]:
+    """The mark excuses nothing: the question is missing."""
     member, parent, child = answered(scene, rng)
     while parent.view != LATE or parent.sender == member:
         member, parent, child = answered(scene, rng)
@@ -117,8 +138,7 @@ def orphan_of_what_others_have(scene: Scene, rng: random.Random) -> list[Proof]:
     told_lost(scene, member, parent)
     scene.remove(member, received)
     mark(child, (parent.sender or "", parent.first))
-    has = [(other, scene.one(other, parent.sender or "", parent.first)) for other in others(scene, member)]
-    return [[(member, child), one] for one in has]
+    return somebody_else(scene, member, parent.sender or "", parent.first, (member, end_of(scene, member)))
 
 
 @fault("parent_before_child", plan=SEMANTIC)

@@ -107,8 +107,23 @@ def clean_scenes(seed: int) -> list[Scene]:
     plans += [Plan(order="semantic", multicast="besteffort", replies=0.5), Plan(order="unordered", multicast="besteffort")]
     plans += [replace(plan, wants=wants) for plan, wants in zip(plans, ("all", "none", "since", "state", "last"), strict=False)]
     clean = [scene(RUN, f"clean/{number}", plan, seed) for number, plan in enumerate(plans)]
+    clean += [not_there_yet(RUN, f"early/{number}", seed + number) for number in range(3)]
     clean += [lost_to_all(RUN, f"lost/{wants}", seed, wants) for wants in ("founder", "all", "state")]
     return [*clean, topic(RUN, "clean/topic", seed)]
+
+
+def not_there_yet(run: str, group: str, seed: int) -> Scene:
+    """A faulty member answers what is not sent yet: all deliver that as an orphan, and what it answers when it comes."""
+    one = scene(run, group, Plan(order="semantic", batch=1, rounds=16), seed)
+    rng = random.Random(seed)
+    sends = [(sender, line) for sender in one.members for line in one.of(sender, "send", view=2)]
+    sender, early = rng.choice([pair for pair in sends if any(other.round > pair[1].round for _, other in sends)])
+    whose, later = rng.choice([(other, line) for other, line in sends if line.round > early.round])
+    early.names = [(early.first, whose, later.first)]
+    for member in one.members:
+        child = one.one(member, sender, early.first)
+        child.note, child.names = "orphaned", list(early.names)
+    return one
 
 
 def lost_to_all(run: str, group: str, seed: int, wants: str) -> Scene:

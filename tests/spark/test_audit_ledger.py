@@ -59,7 +59,8 @@ def test_what_is_called_lost_is_believed_only_where_nobody_had_it() -> None:
 
     def kept(other: MemberLedger, mine: MemberLedger) -> Ranges:
         ledger = GroupLedger(7, {1: mine, 2: other})
-        assert (disproof(ledger, mine, 3, 6) is None) == (numbers(believed(ledger, mine, 3)) >= {6})
+        assert (disproof(ledger, mine, 3, 6, before=2) is None) == (numbers(believed(ledger, mine, 3)) >= {6})
+        assert disproof(ledger, mine, 3, 6, before=1) is None, "it may not have been sent then"
         return believed(ledger, mine, 3)
 
     mine = life(1, 2, had=False, gaps=[(1, 6)])

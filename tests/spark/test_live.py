@@ -272,7 +272,15 @@ def test_orphans_that_are_none() -> None:
     assert said(trace) == [("parent_before_child", {("cid", 4)})], "it names none"
     trace["cid"][3] = replace(child, note="orphaned", names=(Named(1, "eve", 7),))
     assert said(trace) == [], "nobody ever sent the parent"
-    trace = group("semantic", order, named)
+    trace = group("semantic", [("ben", 1, 1), ("ana", 1, 1)], named)
+    for member in MEMBERS:
+        at = next(place for place, row in enumerate(trace[member]) if (row.kind, row.sender) == ("deliver", "ben"))
+        trace[member][at] = replace(trace[member][at], note="orphaned", names=(Named(1, "ana", 1),))
+    assert said(trace) == [], "its sender did not have the parent either"
+    trace = group("semantic", order, named[:1])
+    for member in MEMBERS:
+        sends = [named[1]] if member == "ben" else []
+        trace[member] = numbered([*trace[member][:-2], *sends, *trace[member][-2:]])
     trace["cid"] = [*trace["cid"][:2], replace(child, note="orphaned", names=(Named(1, "ana", 1),)), *trace["cid"][4:]]
     both = {member: [*rows, _row(member, "view", view=2, members=MEMBERS, note='{"previous": 1}')] for member, rows in trace.items()}
     assert [promise for promise, _ in said({member: numbered(rows) for member, rows in both.items()})] == ["parent_before_child"]

@@ -47,6 +47,7 @@ class Orphan(NamedTuple):
 
     sender: int
     number: int
+    view: int
     at: int
     """The index of the row."""
     lost: tuple[tuple[int, int], ...]
@@ -294,7 +295,7 @@ def _gap(member: MemberLedger, row: Mapping[str, Any]) -> None:
 
 def _orphan(member: MemberLedger, row: Mapping[str, Any]) -> None:
     lost = tuple((name["sender"], name["number"]) for name in row["names"] or ())
-    member.orphans.append(Orphan(row["sender_id"], row["first"], row["index"], lost))
+    member.orphans.append(Orphan(row["sender_id"], row["first"], row["view"], row["index"], lost))
 
 
 def _jump(member: MemberLedger, row: Mapping[str, Any]) -> None:

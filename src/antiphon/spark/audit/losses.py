@@ -15,8 +15,9 @@ from antiphon.spark.audit.ranges import RECOVERED
 
 
 def judge(ledger: GroupLedger) -> Iterator[Finding]:
-    """Find messages that a member delivered although it was told that they are lost to it."""
-    if "integrity" not in ledger.promises:
+    """Find messages that a member delivered although it was told that they are lost to it. Over best effort ranges hide holes (`ranges`),
+    and say nothing about single messages."""
+    if not {"integrity", "agreement"} <= ledger.promises:
         return
     for member in ledger.known:
         for sender, ranges in sorted(member.gaps.items()):
@@ -38,13 +39,14 @@ def believed(ledger: GroupLedger, member: MemberLedger, sender: int) -> Ranges:
     return united([*told, *member.adopted[sender]])
 
 
-def disproof(ledger: GroupLedger, member: MemberLedger, sender: int, number: int) -> MemberLedger | None:
-    """Return a member that shows that a message was not lost to `member`; None where a state stands for the message."""
+def disproof(ledger: GroupLedger, member: MemberLedger, sender: int, number: int, before: int) -> MemberLedger | None:
+    """Return a member that shows that a message of a view `before` another was not lost to `member`; None where a state stands for the
+    message."""
     if any(first <= number <= last for first, last in member.adopted[sender]):
         return None
     for other in ledger.known:
         one = other.delivery_of(sender, number) if other is not member else None
-        if one is not None and one.sort != RECOVERED and _together(member, other, one.view):
+        if one is not None and one.view < before and one.sort != RECOVERED and _together(member, other, one.view):
             return other
     return None
 

@@ -1,8 +1,9 @@
 """Parent before child, where a delivery is marked as orphaned: a parent that it calls lost must be lost.
 
-A mark is false if it names no parent, or if another member delivered the parent in a view from which the two went on together, or in which
-both stay to the end: then the parent was there to be had. Parents that the member delivered itself are judged by rows (`parents`). Over
-best effort nothing is repaired, and each member may lose what others have.
+A mark is false if it names no parent, or if another member delivered the parent in an earlier view than the orphan's, from which the two
+went on together: then the parent was in the past of the group. A parent of the same view may not have been sent when the orphan was, which
+only a faulty sender answers. Where it was, and the member has it, `parents` finds out by rows; where the member lacks it, so do `agreement`
+and `virtual_synchrony`, which no mark excuses. Over best effort nothing is repaired, and each member may lose what others have.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def _judged(ledger: GroupLedger, member: MemberLedger, orphan: Orphan) -> Iterat
     if "agreement" not in ledger.promises:
         return
     for sender, number in orphan.lost:
-        other = disproof(ledger, member, sender, number) if member.delivery_of(sender, number) is None else None
+        other = disproof(ledger, member, sender, number, orphan.view) if member.delivery_of(sender, number) is None else None
         if other is not None:
             story = f"{what}, and its parent, message {number} of @{sender}, is not lost: @{other.member} delivered it"
             points = [Point("deliver", other.member, sender, number)]

@@ -2,10 +2,12 @@
 
 Every name in a send is a pair of messages, and every member of the group a question: where has it the child, and where the parent? A
 delivery that is marked as orphaned names the parents that are lost; those, a parent of which the member was told that it is lost, or which
-was before the time of a member that did not want everything, are not asked for. Over best effort a parent that never comes proves nothing.
+was before the time of a member that did not want everything, are not asked for. Over best effort a parent that never comes proves nothing,
+nor does one that was caught up with in a later view.
 
-A mark is false if the member delivered the parent itself: before, or, except over best effort, later other than by synchronisation. What
-other members show of marks is in `orphans`.
+A mark is false if the member delivered the parent itself: before, or, except over best effort, later other than by synchronisation. Later
+counts only where the sender of the orphan had the parent when it sent it: a faulty sender may name what does not exist yet. What other
+members show of marks is in `orphans`.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ def judge(acts: Acts) -> DataFrame:
     asked = rows.join(F.broadcast(answering), "group_id", "left_semi")
     repairs = acts.groups.select("group_id", F.array_contains("promises", "agreement").alias("repairs"))
     whole = acts.lives.join(F.broadcast(repairs), "group_id").select(
-        "group_id", "member_id", (F.col("wants").isin("founder", "all") & F.col("repairs")).alias("whole")
+        "group_id", "member_id", (F.col("wants").isin("founder", "all") & F.col("repairs")).alias("whole"), "repairs"
     )
     children = (
         pairs(acts)
@@ -67,18 +69,20 @@ def judge(acts: Acts) -> DataFrame:
             "parent",
             "sent",
             "whole",
+            "repairs",
             F.col("found").alias("had"),
         )
     )
     found = (
         children.withColumnsRenamed({"parent_of": "sender_id", "parent": "number"})
-        .transform(located, asked, "index", "kind", "first")
+        .transform(located, asked, "index", "kind", "first", "note")
         .transform(_told)
     )
-    return found.unionByName(_told_marks(rows.where(F.col("kind") == "deliver")))
+    sends = acts.promising("parent_before_child", "send").withColumn("sender_id", F.col("member_id"))
+    return found.unionByName(_told_marks(rows.where(F.col("kind") == "deliver"), sends))
 
 
-def _told_marks(rows: DataFrame) -> DataFrame:
+def _told_marks(rows: DataFrame, sends: DataFrame) -> DataFrame:
     """Marks that call a parent lost which the member delivered itself, told once for each member and sender."""
     marks = rows.where(F.col("lost").isNotNull()).select(
         *("group_id", "member_id", F.col("sender_id").alias("child_of"), F.col("first").alias("child"), F.col("index").alias("marked")),
@@ -86,10 +90,21 @@ def _told_marks(rows: DataFrame) -> DataFrame:
         F.inline("lost"),
     )
     later = F.col("repairs") & F.coalesce(F.col("found.note") != "recovered", F.lit(True))
-    wrong = located(marks, rows, "index", "note").where((F.col("found.index") < F.col("marked")) | (F.col("found").isNotNull() & later))
-    example = F.struct(
-        "marked", "child", F.col("found.index").alias("had"), F.col("sender_id").alias("parent_of"), F.col("number").alias("parent")
+    had = (
+        located(marks, rows, "index", "note")
+        .where((F.col("found.index") < F.col("marked")) | (F.col("found").isNotNull() & later))
+        .withColumns({"had": F.col("found.index"), "at": F.col("member_id"), "member_id": F.col("child_of")})
+        .drop("found")
     )
+    # Where the orphan's sender has the parent, and where it sent the orphan.
+    named = located(had, rows, "index").withColumns(
+        {"past": F.col("found.index"), "parent_of": F.col("sender_id"), "parent": F.col("number"), "sender_id": F.col("child_of")}
+    )
+    sent = located(named.drop("found", "number").withColumn("number", F.col("child")), sends, "index")
+    own = (F.col("parent_of") == F.col("child_of")) & (F.col("parent") < F.col("child"))
+    valid = own | F.coalesce(F.col("past") < F.col("found.index"), F.lit(False))
+    wrong = sent.where((F.col("had") < F.col("marked")) | valid).withColumn("member_id", F.col("at"))
+    example = F.struct("marked", "child", "had", "parent_of", "parent")
     cells = wrong.groupBy("group_id", "member_id", "child_of").agg(F.count(F.lit(1)).alias("amount"), F.min(example).alias("example"))
     one = F.col("example")
     story = F.concat(
@@ -108,8 +123,9 @@ def _told(pairs: DataFrame) -> DataFrame:
     lost = had["lost"]
     named = F.exists(lost, lambda one: (one["sender_id"] == F.col("sender_id")) & (one["number"] == F.col("number")))
     # A mark without names is reported by itself (`orphans`).
+    caught_up = ~F.col("repairs") & F.coalesce(found["note"] == "recovered", F.lit(False))
     excused = lost.isNotNull() & ((F.size(lost) == 0) | named)
-    wrong = ~excused & F.when(found.isNull(), F.col("whole")).otherwise(later)
+    wrong = ~excused & F.when(found.isNull(), F.col("whole")).otherwise(later & ~caught_up)
     example = F.struct(
         had["index"].alias("index"),
         "child",

@@ -204,6 +204,8 @@ def _parents(evidence: Evidence) -> int | None:
         found = _Held(sheet, DELIVER, GAP).find(parent_of[there], parents[there])
         at = sheet.indices[found]
         later = (sheet.kinds[found] == DELIVER) & ((at > sheet.indices[had]) | ((at == sheet.indices[had]) & (parents[there] > numbers)))
+        if not repairs:
+            later &= sheet.sorts[found] != RECOVERED
         whole = life.wants in ("founder", "all") and repairs
         marked = sheet.sorts[had] == ORPHANED
         if marked.any():

@@ -2,7 +2,8 @@
 
 A claim is false if the member delivered the message itself (an orphan's parent: before the orphan, or, where lost messages are repaired,
 later other than by synchronisation), or if another member delivered it in a view from which the two went on together. The second is known
-only when both have installed the next view, so claims wait for it. What a state stands for is no claim.
+only when both have installed the next view, so claims wait for it. What a state stands for is no claim. An orphan whose sender did not have
+the parent when it sent the orphan is a faulty sender's: its parent may come later.
 
 Keeps: the newest `CLAIMS` of a group, each for `ROUNDS` rounds.
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct, field
 
 from antiphon.spark.watching.deliveries import Deliveries, Row
+from antiphon.spark.watching.sends import Sends
 from antiphon.spark.watching.told import Breach, Spot, Told
 
 CLAIMS = 256
@@ -34,6 +36,8 @@ class Claim(Struct, array_like=True):
     since: int
     repairs: bool
     """Whether other members' deliveries count."""
+    child: tuple[str, int] = ("", 0)
+    """The orphan."""
 
 
 class Claims(Struct, array_like=True):
@@ -53,15 +57,22 @@ class Claims(Struct, array_like=True):
             said = f"{what} of message {name.number} of {name.sender}"
             repairs = "agreement" in promises
             claim = Claim(row.member, "parent_before_child", name.sender, name.number, name.number, row.spot, said, rounds, repairs)
+            claim.child = (row.sender, row.first)
             self._add(claim)
 
     def judge(
-        self, given: Mapping[str, Mapping[str, Deliveries]], together: Callable[[int, str, str], bool | None], rounds: int
+        self,
+        given: Mapping[str, Mapping[str, Deliveries]],
+        sends: Mapping[str, Sends],
+        together: Callable[[int, str, str], bool | None],
+        rounds: int,
     ) -> Iterator[Breach]:
-        """Report the claims that have become false by now. `given` is what members were given, by member and sender."""
+        """Report the claims that have become false by now. `given` is what members were given, by member and sender; `sends` what members
+        sent."""
         waiting: list[Claim] = []
         for claim in self.open:
-            breach = _by_itself(claim, given.get(claim.member, {})) or _by_others(claim, given, together)
+            valid = claim.promise == "agreement" or _is_valid(claim, given, sends)
+            breach = _by_itself(claim, given.get(claim.member, {}), valid) or (_by_others(claim, given, together) if valid else None)
             if breach is not None:
                 yield breach
             elif rounds - claim.since <= ROUNDS:
@@ -74,13 +85,25 @@ class Claims(Struct, array_like=True):
         del self.open[:-CLAIMS]
 
 
-def _by_itself(claim: Claim, given: Mapping[str, Deliveries]) -> Breach | None:
+def _is_valid(claim: Claim, given: Mapping[str, Mapping[str, Deliveries]], sends: Mapping[str, Sends]) -> bool:
+    """Return whether the orphan's sender is known to have had the parent when it sent the orphan."""
+    sender, number = claim.child
+    if sender == claim.sender:
+        return claim.first < number
+    sent = sends[sender].row_of(number) if sender in sends else None
+    had = _row_of(claim, given.get(sender, {}))
+    return sent is not None and had is not None and had.spot.index < sent.spot.index
+
+
+def _by_itself(claim: Claim, given: Mapping[str, Deliveries], valid: bool) -> Breach | None:
     row = _row_of(claim, given)
     if row is None:
         return None
     if claim.promise == "agreement":
+        if not claim.repairs:
+            return None
         return Breach("integrity", f"{claim.said}, and delivered it", (row.spot, claim.spot))
-    if row.spot.index < claim.spot.index or (claim.repairs and row.sort != "recovered"):
+    if row.spot.index < claim.spot.index or (valid and claim.repairs and row.sort != "recovered"):
         return Breach(claim.promise, f"{claim.said}, which it delivered itself", (row.spot, claim.spot))
     return None
 

@@ -69,6 +69,11 @@ class Sends(Struct, array_like=True):
         end = bisect_right(self.rows, row.last, key=lambda one: one.first)
         yield from _compared(row.sender, self.rows[begin:end], delivered)
 
+    def row_of(self, number: int) -> Checked | None:
+        """Return the row that sent a message, if it is not forgotten."""
+        place = bisect_right(self.rows, number, key=lambda one: one.first) - 1
+        return self.rows[place] if place >= 0 and self.rows[place].last >= number else None
+
     def close(self, number: int) -> None:
         """Everybody has what lies up to here."""
         gone = 0

@@ -98,7 +98,7 @@ class Watch(Struct):
         found = [breach for row in sorted(rows, key=lambda row: (row.writer, row.index)) for breach in self._take(row)]
         for view, sequence in self.sequences.items():
             found += sequence.judge(lambda one, other, view=view: self._together(view, one, other))  # type: ignore[misc]
-        found += self.claims.judge({name: one.given for name, one in self.members.items()}, self._together, self.rounds)
+        found += self.claims.judge({name: one.given for name, one in self.members.items()}, self.sends, self._together, self.rounds)
         self._forget()
         return list(self._bounded(found))
 
