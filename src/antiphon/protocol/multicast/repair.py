@@ -123,7 +123,8 @@ class Repair:
             stream.prune_marks(self.context.now)
             if stream.attempt:
                 self.progress(stream)
-            elif not stream.marks:
+            elif not stream.marks and stream.put_off:
+                # Otherwise its time, which is not too late for another gap, stays: it costs less to look again then.
                 self._gapped.pop(stream.index, None)
 
     def _note_answer(self, stream: Stream) -> None:

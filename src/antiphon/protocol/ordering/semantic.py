@@ -133,6 +133,8 @@ class _Senders(dict[MemberId, _Sender]):
 
 
 _UNKNOWN = _Sender(0, present=False)
+_LOOKS = 8
+"""While parents are missing, circles are looked for at every so many looks only: it costs a walk over the store."""
 _PAST_LIMIT = 65_536
 """Senders that have left and are remembered, as many as the history remembers; the first to be known are forgotten first."""
 
@@ -149,8 +151,7 @@ class Semantic(Ordering):
         self._missing_before: dict[MessageId, None] = {}
         """The parents that were missing at the last look."""
         self._looking = False
-        self._circles = False
-        """Whether messages may wait for each other: one came that waits, and for which another waited."""
+        self._looks = 0
         self._ask_at = context.now
         self._begin(context.view.members, context.cut)
 
@@ -229,10 +230,10 @@ class Semantic(Ordering):
         if parents is None:
             deliver((batch, low, high))
         else:
-            whose, members = batch.whose, batch.named
+            whose = batch.whose
             if high - low + 1 < len(parents):
                 parents, whose = parents[low - batch.first : high + 1 - batch.first], whose[low - batch.first : high + 1 - batch.first]
-            named = [senders[member] for member in members]
+            named = [senders[member] for member in batch.named]
             after, waiting = batch.after, mine.waiting
             run, held = low, 0
             # Messages run … seqno-1 can be delivered and are not yet: they leave as one range. This loop is the one place that
@@ -262,7 +263,7 @@ class Semantic(Ordering):
                         # It cannot come, as every member of the view sees: there is nothing to wait for.
                         if run < seqno:
                             deliver((batch, run, seqno - 1))
-                        deliver(Orphaned(batch, seqno, (MessageId(members[index], number),)))
+                        deliver(Orphaned(batch, seqno, (MessageId(batch.named[index], number),)))
                         run = seqno + 1
                         continue
                     waiting[seqno] = batch
@@ -270,8 +271,6 @@ class Semantic(Ordering):
                     child = (batch, seqno)
                     if sender.children.setdefault(number, child) is not child:
                         sender.hold(number, child)
-                    if seqno in mine.children:
-                        self._circles = True
                 if run < seqno:
                     deliver((batch, run, seqno - 1))
                 run = seqno + 1
@@ -307,8 +306,6 @@ class Semantic(Ordering):
         self._held += 1
         for whose, number in missing:
             self._senders[whose].hold(number, (batch, seqno))
-        if seqno in mine.children:
-            self._circles = True
         return None
 
     def _release(self, parent: _Sender, numbers: list[int]) -> None:
@@ -370,7 +367,8 @@ class Semantic(Ordering):
             self.context.want([parent for parent in overdue if not self._disproves(parent)])
         else:
             self._give_up(overdue)
-        if self._circles:
+        self._looks += 1
+        if self._held and (not missing or self._looks % _LOOKS == 0):
             self._open_circles()
         self._missing_before = missing
         if self._held:
@@ -421,7 +419,6 @@ class Semantic(Ordering):
     def _open_circles(self) -> None:
         """Delivers messages that wait for each other in a circle, which no correct member can send: all members find the same circles, and
         in each of them the message with the lowest id goes first, marked. Costs a look at everything that waits."""
-        self._circles = False
         while circles := self._find_circles():
             for member, seqno, parent in circles:
                 batch = self._waiting_batch(self._senders[member].waiting[seqno])
