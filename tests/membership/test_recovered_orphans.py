@@ -198,3 +198,23 @@ def test_an_answer_to_what_a_newcomer_did_not_want_is_no_orphan(gathered: Any, w
     assert world.settle(20.0)
     assert logged(world, "d") == ({answer: ()} if wants.kind == "last" else {})
     assert world.check() == []
+
+
+@pytest.mark.parametrize("delivery", ["agreed", "safe"])
+def test_an_own_message_that_waits_in_a_stopped_minority_is_sent_again(gathered: Any, delivery: str) -> None:
+    """A message that its own sender holds would be dropped with the minority's view, and nobody would ever get it."""
+    world = gathered("abcde", order="semantic", delivery=delivery, partitions="majority")
+    world.partition(["abc", "de"])
+    never = MessageId(world.member("b").me, 10_000)
+    waiting = world.send("d", b"forged", never, unchecked=True)
+    honest = world.send("d", b"honest")
+    world.run(0.01)
+    assert waiting not in world.stream("d")
+    assert world.settle(20.0)
+    world.heal()
+    assert world.settle(20.0)
+    for name in "abcde":
+        assert sorted(world.stream(name)) == [waiting, honest]
+        assert logged(world, name) == {waiting: (never,), honest: ()}
+    assert world.alike("abcde")
+    assert world.check() == []

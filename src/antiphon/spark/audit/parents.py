@@ -1,9 +1,9 @@
 """Parent before child: a message after every message it names.
 
 Every name in a send is a pair of messages, and every member of the group a question: where has it the child, and where the parent? A
-delivery that is marked as orphaned names the parents that are lost, and so does a recovered one of an orphan; those, a parent of which the member was told that it is lost, or which
-was before the time of a member that did not want everything, are not asked for. Over best effort a parent that never comes proves nothing,
-nor does one that was caught up with in a later view.
+delivery that is marked as orphaned names the parents that are lost, and so does a recovered one of an orphan; those, a parent of which the
+member was told that it is lost, or which was before the time of a member that did not want everything, are not asked for. Over best effort
+a parent that never comes proves nothing, nor does one that was caught up with in a later view.
 
 A mark is false if the member delivered the parent itself: before, or, except over best effort, later other than by synchronisation. Later
 counts only where the sender of the orphan had the parent when it sent it: a faulty sender may name what does not exist yet. What other
