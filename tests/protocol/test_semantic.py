@@ -179,3 +179,15 @@ def test_messages_that_name_each_other_do_not_stay_for_ever() -> None:
     assert isinstance(orphan, Orphaned)
     assert (orphan.batch.sender, orphan.missing) == (BOB, (MessageId(CLEO, 1),))
     assert follower[0].sender == CLEO  # type: ignore[index]
+
+
+def test_what_came_by_synchronisation_and_is_sent_again_waits_for_nothing() -> None:
+    """Answers to a message that everybody has would wait with the second copy of it, for a parent that does not exist."""
+    ana = member()
+    never = MessageId(CLEO, 10_000)
+    ana.know(BOB, 2, 3)
+    ana.receive(0.0, None, wire(BOB, 1, [None, never, None, never, None]))
+    assert [event[1:] for event in ana.drain(0.0).events] == [(1, 1), (5, 5)]
+    ana.receive(0.0, None, wire(CLEO, 1, [MessageId(BOB, 2), MessageId(BOB, 4)]))
+    assert [event[1:] for event in ana.drain(0.0).events] == [(1, 1)]
+    assert ana.ordering.held == 2

@@ -119,6 +119,15 @@ FOUND_WITH_LATER_FAULTS = {
         faults=("loss", "slow", "skew", "churn", "reader", "parents", "unreachable"),
         partitions="majority",
     ),
+    "a message that came by synchronisation, and was then sent again by its sender, waited once more, and its answers with it": Case(
+        seed=203,
+        kind="nodes",
+        order="semantic",
+        multicast="tree",
+        members=6,
+        faults=("loss", "reordering", "crash", "partition", "flapping", "reader", "parents"),
+        partitions="majority",
+    ),
 }
 
 FOUNDED_AT_ONCE = {82, 157, 191, 625, 1133, 2201, 5093, 5925, 7935, 9017}

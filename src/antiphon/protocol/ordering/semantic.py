@@ -225,6 +225,13 @@ class Semantic(Ordering):
     def accept(self, batch: Batch, low: int, high: int) -> None:
         senders, deliver = self._senders, self.deliver
         mine = senders[batch.sender]
+        if low <= mine.level or mine.accepted.lows:
+            # What is sent again may have come by synchronisation before: it waits for nothing.
+            unknown = mine.accepted.missing(max(low, mine.level + 1), high)
+            if unknown != [(low, high)]:
+                for first, last in unknown:
+                    self.accept(batch, first, last)
+                return
         mine.add(low, high)
         parents = batch.parents
         if parents is None:

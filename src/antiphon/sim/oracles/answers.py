@@ -40,15 +40,16 @@ def parent_before_child(logs: Logs, final: bool = True) -> list[Violation]:
 
 def orphans(logs: Logs) -> list[Violation]:
     """A message that names one which nobody ever sent in the group is delivered with that one marked as lost, by every member that can
-    know: of a sender that was never a member all can, of the numbers of a member those that were in a view with it. What came by
-    synchronisation is not judged."""
+    know: of a sender that was never a member all can, of the numbers of a member those that were in a view with it, and of what came by
+    synchronisation all can."""
     history, found = history_of(logs), []
     members = {life.member for life in history.lives}
     for life in history.lives:
         met = {member for event in life.viewed for member in event.view.members}
         for event in life.delivered:
-            for parent in () if event.recovered else history.sent[event.id].names:
-                unknown = parent not in history.sent and (parent.sender not in members or parent.sender in met)
+            for parent in history.sent[event.id].names:
+                known = event.recovered or parent.sender not in members or parent.sender in met
+                unknown = parent not in history.sent and known
                 if unknown and parent not in event.lost:
                     why = f"delivered {event.id} as if {parent}, which does not exist, had been delivered"
                     found.append(Violation("orphans", life.member, (parent, event.id), why))
@@ -122,6 +123,9 @@ def _is_lost_to_all(history: History, life: Life, event: Delivered, parent: Mess
 def _is_wrongly_lost(history: History, life: Life, place: int, parent: MessageId, alive: set[MessageId]) -> bool:
     if history.given:
         return parent in alive and history.answers_for(life, parent)
+    if life.delivered[place].recovered:
+        # It may be marked because the side that it came from lost the parent; another side may have it, and be met in a later view.
+        return parent in life.place and (life.place[parent] < place or life.delivered_in[life.place[parent]] == life.delivered_in[place])
     where = life.delivered_in[place]
     company = next((company for company in history.companies if company.old == where and life in company.lives), None)
     if company is None:
