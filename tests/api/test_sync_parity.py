@@ -29,7 +29,7 @@ from antiphon.sync.store_group import StoreGroup as SyncStoreGroup
 # What a node and its groups call of each other, and what is for those who look inside.
 INSIDE_NODE = {
     *("core", "now", "submit", "submit_many", "submit_to", "ask", "reply", "close_question", "provide_state"),
-    *("pause", "resume", "leave", "remember", "forget"),
+    *("pause", "resume", "leave", "remember", "forget", "explain"),
 }
 INSIDE_GROUP = {"ready", "caught_up", "departed", "abandon", "deliver", "take"}
 ONLY_SYNC_GROUP = {"receive"}
