@@ -154,6 +154,11 @@ def test_an_answer_before_its_question() -> None:
     assert said(trace) == [], "what is recovered is no breach"
     trace["cid"][3] = replace(early, note="orphaned", names=(Named(1, "ana", 2),))
     assert said(trace) == [], "the parent was lost when the child was delivered"
+    trace["cid"][5] = late
+    trace["cid"][3] = replace(early, note="recovered", names=(Named(1, "ana", 2),))
+    assert said(trace) == [], "and when it was recovered"
+    trace["cid"][3] = replace(early, note="recovered")
+    assert said(trace) == [("parent_before_child", {("cid", 4), ("cid", 6)})], "a recovered child is excused by its mark alone"
 
 
 def test_two_members_with_another_order() -> None:
@@ -268,6 +273,8 @@ def test_orphans_that_are_none() -> None:
     child = trace["cid"][3]
     trace["cid"][3] = replace(child, note="orphaned", names=(Named(1, "ana", 1),))
     assert said(trace) == [("parent_before_child", {("cid", 3), ("cid", 4)})], "it had the parent"
+    trace["cid"][3] = replace(child, note="recovered", names=(Named(1, "ana", 1),))
+    assert said(trace) == [("parent_before_child", {("cid", 3), ("cid", 4)})], "it had the parent before it recovered the child"
     trace["cid"][3] = replace(child, note="orphaned")
     assert said(trace) == [("parent_before_child", {("cid", 4)})], "it names none"
     trace["cid"][3] = replace(child, note="orphaned", names=(Named(1, "eve", 7),))

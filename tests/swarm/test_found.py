@@ -100,6 +100,25 @@ FOUND_WITH_LATER_FAULTS = {
         members=3,
         faults=("duplication", "reordering", "slow", "cut", "pause", "partition", "flapping", "churn", "stuck"),
     ),
+    "an orphan was marked for the members that delivered it in its view, and not for those that recovered it": Case(
+        seed=179,
+        kind="nodes",
+        order="semantic",
+        multicast="reliable",
+        members=5,
+        faults=("reordering", "slow", "cut", "pause", "skew", "partition", "reader", "parents"),
+        delivery="safe",
+        partitions="majority",
+    ),
+    "a message that waited at its own sender counted as delivered there, and was not sent again after the merge": Case(
+        seed=215,
+        kind="nodes",
+        order="semantic",
+        multicast="reliable",
+        members=6,
+        faults=("loss", "slow", "skew", "churn", "reader", "parents", "unreachable"),
+        partitions="majority",
+    ),
 }
 
 FOUNDED_AT_ONCE = {82, 157, 191, 625, 1133, 2201, 5093, 5925, 7935, 9017}

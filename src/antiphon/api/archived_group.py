@@ -239,7 +239,7 @@ class ArchivedGroup(Group):
 
     def _recover(self, event: Recovered) -> None:
         for low, high in self._past.read.missing(event.batch.sender, event.low, event.high):
-            super().take(Recovered(event.batch, low, high))
+            super().take(Recovered(event.batch, low, high, event.missing))
             self._archive.note((event.batch, low, high))
 
     # -- reading it all --------------------------------------------------------------------------------------------------------

@@ -370,9 +370,17 @@ class Group:
         return self._rest_of_opened() if entry is None else self._as_read(entry)
 
     def history(self) -> list[Message]:
-        """Everything that is kept, in one order that is the same at all members that keep the same."""
-        kept = self._membership.history()
-        return [message for batch, low, high in kept for message in messages(batch, low, high, self._decode)]
+        """Everything that is kept, in one order that is the same at all members that keep the same. In semantic order `lost` names the
+        messages that an answer follows and that did not reach this member."""
+        semantic, listed = self.options.order == "semantic", list[Message]()
+        for batch, low, high in self._membership.history():
+            if semantic and batch.parents is not None:
+                for seqno in range(low, high + 1):
+                    lost = self._membership.past.missing_parents(batch, seqno)
+                    listed += messages(batch, seqno, seqno, self._decode, lost)
+            else:
+                listed += messages(batch, low, high, self._decode)
+        return listed
 
     def _rest_of_opened(self) -> MessageBatch:
         """What is left of the batch that is read message by message."""
@@ -390,7 +398,7 @@ class Group:
             batch, low, high = event
             return MessageBatch(batch, low, high, decode)
         if kind is Recovered:
-            return MessageBatch(event.batch, event.low, event.high, decode, (), True)
+            return MessageBatch(event.batch, event.low, event.high, decode, event.missing, True)
         if kind is Orphaned:
             return MessageBatch(event.batch, event.seqno, event.seqno, decode, event.missing)
         if kind is PrivateMessage:

@@ -28,11 +28,13 @@ class Orphaned(Struct, frozen=True):
 
 class Recovered(Struct, frozen=True):
     """Messages `low … high` of `batch` are delivered late: they were sent on another side of a partition, or before this member came.
-    Everything that was delivered here meanwhile is concurrent to them or older."""
+    Everything that was delivered here meanwhile is concurrent to them or older. `missing`, in semantic order: the messages that the one
+    message of the range names and that are lost for good, as in `Orphaned`."""
 
     batch: Batch
     low: int
     high: int
+    missing: tuple[MessageId, ...] = ()
 
 
 class Installed(Struct, frozen=True):

@@ -366,6 +366,10 @@ class Endpoint:
         delivered = self.ordering.own_delivered()
         if delivered is None:
             delivered = self.multicast.mine.high
+            waiting = self.ordering.first_own_waiting()
+            if waiting is not None:
+                # What every member has is not kept to be sent again: if this one drops it, the others have it.
+                delivered = min(delivered, max(waiting - 1, self.multicast.kept_after()))
         first_held = self.multicast.first_own_held()
         return delivered if first_held is None else min(delivered, first_held - 1)
 

@@ -140,6 +140,10 @@ class Ordering(ABC):
         against the window until then, so that what waits for more than its arrival cannot pile up."""
         return None
 
+    def first_own_waiting(self) -> int | None:
+        """Return the lowest own number that was accepted and waits for a message that it names; None if there is none."""
+        return None
+
     def know(self, sender: MemberId, low: int, high: int) -> None:
         """Messages `low … high` of `sender`, of this view or not, were delivered past this ordering, by synchronisation."""
 

@@ -45,7 +45,7 @@ class Application:
             self._deliver(now, log, event.batch, event.seqno, event.missing)
         elif type(event) is Recovered:
             for seqno in range(event.low, event.high + 1):
-                self._deliver(now, log, event.batch, seqno, recovered=True)
+                self._deliver(now, log, event.batch, seqno, event.missing, recovered=True)
         elif type(event) is Installed:
             log.events.append(Viewed(now, event.view, event.previous.id if event.previous else 0, event.sides))
         elif type(event) is MissedMessages:

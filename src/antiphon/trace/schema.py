@@ -29,7 +29,7 @@ What holds for every trace:
                    place in a total order |
 | `deliver` | member | messages `first … last` of `sender`, which travelled in `view`, were delivered, as the member's \
                       `position + 0 … last - first`, counted from 0; `checks`; `note` is `orphaned` (`names`: the lost) or `recovered` \
-                      (it came by synchronisation) where it is no ordinary delivery |
+                      (it came by synchronisation; `names`: the lost, for an orphan) where it is no ordinary delivery |
 | `view` | member | `view` was installed: `members`, in its order; `names`: after which number the stream of a sender begins in it, where \
                    that is said; `note` is JSON: coordinator, previous view, makers, sides of a merge |
 | `stable` | member | `names`: up to which number every member is known to have each sender's messages; sparse. Or, with the `note` \

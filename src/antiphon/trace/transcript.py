@@ -262,7 +262,7 @@ class Transcript:
         if type(event) is Orphaned:
             self._deliver(event.batch, event.seqno, event.seqno, "orphaned", event.missing)
         elif type(event) is Recovered:
-            self._deliver(event.batch, event.low, event.high, "recovered")
+            self._deliver(event.batch, event.low, event.high, "recovered", event.missing)
         elif type(event) is Installed:
             self._install(event)
         elif type(event) is MissedMessages:

@@ -3,6 +3,10 @@
 The endpoint delivers each message of its view once. But some of them may already be here: a state stood for them, synchronisation
 brought them, or they were sent again in a later view; an outsider's message may come through two members. Those are left out.
 
+In semantic order a message that synchronisation brings is marked as an orphan if it names one that is not in the history at that point.
+Synchronisation brings messages in an order that extends happened-before, and tells first what is skipped or lost. So an honest parent that
+anybody has is in the history before its child; a parent that is not was lost with its sender, or is forged.
+
 Keeps nothing of its own. Cost: one call per range in the usual case.
 """
 
@@ -22,6 +26,7 @@ from antiphon.protocol.sync.history import History
 class Deliveries:
     def __init__(self, port: Port, history: History, guests: Guests) -> None:
         self._port, self._history, self._guests = port, history, guests
+        self._marks_orphans = port.options.order == "semantic"
         self.epoch = Epoch(0, 0)
         """What the next installed view is to history."""
 
@@ -60,7 +65,21 @@ class Deliveries:
     def recover(self, batch: Batch, low: int, high: int) -> None:
         """Synchronisation brought these messages, and has entered them into the history."""
         for first, last in self._first_times(batch, low, high):
-            self._port.tell(Recovered(batch, first, last))
+            if self._marks_orphans and batch.parents is not None:
+                first = self._recover_orphans(batch, first, last)
+            if first <= last:
+                self._port.tell(Recovered(batch, first, last))
+
+    def _recover_orphans(self, batch: Batch, low: int, high: int) -> int:
+        """Tell the orphans among these messages, each by itself, and what lies before them; return the number after the last one."""
+        for seqno in range(low, high + 1):
+            missing = self._history.missing_parents(batch, seqno)
+            if missing:
+                if low < seqno:
+                    self._port.tell(Recovered(batch, low, seqno - 1))
+                self._port.tell(Recovered(batch, seqno, seqno, missing))
+                low = seqno + 1
+        return low
 
     def _deliver(self, delivery: Delivery) -> None:
         batch, low, high = delivery

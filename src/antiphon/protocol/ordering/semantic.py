@@ -463,6 +463,9 @@ class Semantic(Ordering):
 
     # -- questions -------------------------------------------------------------------------------------------------------------
 
+    def first_own_waiting(self) -> int | None:
+        return min(self._senders[self.context.me].waiting, default=None)
+
     def why(self, message: MessageId) -> Why | None:
         waiting = self._senders[message.sender].waiting.get(message.seqno)
         if waiting is None:

@@ -20,7 +20,7 @@ import msgspec
 from antiphon.model.control import Epoch, Holdings
 from antiphon.model.events import Delivery
 from antiphon.model.frames import Batch
-from antiphon.model.ids import MemberId
+from antiphon.model.ids import MemberId, MessageId
 from antiphon.model.options import Settings
 from antiphon.model.ranges import Ranges
 from antiphon.protocol.sync.archive import Archive
@@ -212,6 +212,15 @@ class History:
     def covers(self, sender: MemberId, low: int, high: int) -> list[tuple[int, int]]:
         """The parts of `low … high` that were neither delivered nor skipped nor lost, in order."""
         return self._have.missing(sender, low, high)
+
+    def missing_parents(self, batch: Batch, seqno: int) -> tuple[MessageId, ...]:
+        """Return the messages that message `seqno` of `batch` names and that are not in `have`, or can only come after it."""
+        sender, have = batch.sender, self._have
+        return tuple(
+            name
+            for name in dict.fromkeys(batch.follows(seqno))
+            if (name.sender == sender and name.seqno >= seqno) or have.missing(name.sender, name.seqno, name.seqno)
+        )
 
     def beyond(self, sender: MemberId, number: int) -> list[tuple[int, int]]:
         """The sender's numbers after this one that need not come (again), as ranges."""

@@ -20,7 +20,7 @@ from contextlib import suppress
 import msgspec
 
 from antiphon.model.control import AskState, Holdings, Side, StatePiece
-from antiphon.model.events import Recovered, StateArrived, StateUnavailable
+from antiphon.model.events import StateArrived, StateUnavailable
 from antiphon.model.frames import Seqno
 from antiphon.model.ids import MemberId, name_of
 from antiphon.model.view import View
@@ -203,8 +203,7 @@ class Snapshot:
         self.arrived = True
         have, live_from, guests = head
         for event in unread:
-            low, high = (event.low, event.high) if isinstance(event, Recovered) else (event.seqno, event.seqno)
-            self.unread.add(event.batch.sender, low, high)
+            self.unread.add(event.batch.sender, event.low, event.high)
         self.history.adopt(have, live_from, self.unread)
         self._adopt_guests(guests)
         self.port.tell(StateArrived(state))

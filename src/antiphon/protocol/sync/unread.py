@@ -42,6 +42,7 @@ def write(events: Sequence[UnreadEvent]) -> bytes:
         else:
             assert type(event) is Recovered, "nothing else carries messages"
             batch, low, high = event.batch, event.low, event.high
+            missing = [(sender, seqno) for sender, seqno in event.missing]
         index = index_by_batch.get(id(batch))
         if index is None:
             index = index_by_batch[id(batch)] = len(frames)
@@ -50,20 +51,19 @@ def write(events: Sequence[UnreadEvent]) -> bytes:
     return msgspec.msgpack.encode((frames, parts))
 
 
-def read(wire: bytes, group: GroupId) -> list[Recovered | Orphaned] | None:
+def read(wire: bytes, group: GroupId) -> list[Recovered] | None:
     """Decode what `write` made, as events for the newcomer; None if it makes no sense."""
     try:
         frames, parts = _decode(wire)
         batches = [codec.decode(frame, MESSAGE_LIMIT) for frame in frames]
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, BadFrame):
         return None
-    events: list[Recovered | Orphaned] = []
+    events: list[Recovered] = []
     for index, low, high, missing in parts:
         batch = batches[index] if 0 <= index < len(batches) else None
         if type(batch) is not Batch or batch.group != group or not batch.first <= low <= high <= batch.last:
             return None
-        if missing:
-            events.append(Orphaned(batch, low, tuple(MessageId(sender, seqno) for sender, seqno in missing)))
-        else:
-            events.append(Recovered(batch, low, high))
+        if missing and low < high:
+            return None
+        events.append(Recovered(batch, low, high, tuple(MessageId(sender, seqno) for sender, seqno in missing)))
     return events

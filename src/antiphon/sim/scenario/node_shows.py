@@ -123,6 +123,8 @@ def _told(scene: Scene, event: Event) -> tuple[str, str]:
         return "delivers", scene.listed(MessageId(batch.sender, seqno) for seqno in range(low, high + 1))
     if type(event) is Orphaned:
         return "delivers", f"{scene.called(MessageId(event.batch.sender, event.seqno))} (without {scene.listed(event.missing)})"
+    if type(event) is Recovered and event.missing:
+        return "recovers", f"{scene.called(MessageId(event.batch.sender, event.low))} (without {scene.listed(event.missing)})"
     if type(event) is Recovered:
         return "recovers", scene.listed(MessageId(event.batch.sender, seqno) for seqno in range(event.low, event.high + 1))
     if type(event) is MissedMessages:

@@ -1,9 +1,9 @@
 """Parent before child: a message after every message it names.
 
 Every name in a send is a pair of messages, and every member of the group a question: where has it the child, and where the parent? A
-delivery that is marked as orphaned names the parents that are lost; those, a parent of which the member was told that it is lost, or which
-was before the time of a member that did not want everything, are not asked for. Over best effort a parent that never comes proves nothing,
-nor does one that was caught up with in a later view.
+delivery that is marked as orphaned names the parents that are lost, and so does a recovered one of an orphan; those, a parent of which the
+member was told that it is lost, or which was before the time of a member that did not want everything, are not asked for. Over best effort
+a parent that never comes proves nothing, nor does one that was caught up with in a later view.
 
 A mark is false if the member delivered the parent itself: before, or, except over best effort, later other than by synchronisation. Later
 counts only where the sender of the orphan had the parent when it sent it: a faulty sender may name what does not exist yet. What other
@@ -12,7 +12,7 @@ members show of marks is in `orphans`.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from antiphon.spark.audit.acts import Acts, member_id
@@ -46,7 +46,7 @@ def judge(acts: Acts) -> DataFrame:
     lost = F.transform("names", lambda name: F.struct(member_id(name["sender"]).alias("sender_id"), name["number"].alias("number")))
     rows = (
         acts.promising("parent_before_child", "deliver", "gap")
-        .withColumn("lost", F.when(F.col("note") == "orphaned", F.coalesce(lost, F.array().cast(_LOST))))
+        .withColumn("lost", F.when(_is_marked(), F.coalesce(lost, F.array().cast(_LOST))))
         .select("group_id", "member_id", "sender_id", "first", "last", "index", "kind", "note", "lost", "promises")
     )
     asked = rows.join(F.broadcast(answering), "group_id", "left_semi")
@@ -80,6 +80,10 @@ def judge(acts: Acts) -> DataFrame:
     )
     sends = acts.promising("parent_before_child", "send").withColumn("sender_id", F.col("member_id"))
     return found.unionByName(_told_marks(rows.where(F.col("kind") == "deliver"), sends))
+
+
+def _is_marked() -> Column:
+    return (F.col("note") == "orphaned") | ((F.col("note") == "recovered") & (F.coalesce(F.size("names"), F.lit(0)) > 0))
 
 
 def _told_marks(rows: DataFrame, sends: DataFrame) -> DataFrame:

@@ -207,7 +207,7 @@ def _parents(evidence: Evidence) -> int | None:
         if not repairs:
             later &= sheet.sorts[found] != RECOVERED
         whole = life.wants in ("founder", "all") and repairs
-        marked = sheet.sorts[had] == ORPHANED
+        marked = (sheet.sorts[had] == ORPHANED) | (sheet.sorts[had] == RECOVERED)
         if marked.any():
             marked &= _excused(sheet, had, parent_of[there], parents[there])
         wrong = ~marked & np.where(found < 0, whole, later)
@@ -218,8 +218,9 @@ def _parents(evidence: Evidence) -> int | None:
 
 
 def _marks(sheet: Sheet) -> Any:
-    """Which of the names on a sheet are those that an orphaned delivery calls lost."""
-    return (sheet.kinds[sheet.rows] == DELIVER) & (sheet.sorts[sheet.rows] == ORPHANED)
+    """Which of the names on a sheet are those that the delivery of an orphan, recovered or not, calls lost."""
+    sorts = sheet.sorts[sheet.rows]
+    return (sheet.kinds[sheet.rows] == DELIVER) & ((sorts == ORPHANED) | (sorts == RECOVERED))
 
 
 def _excused(sheet: Sheet, had: Longs, parent_of: Longs, parents: Longs) -> Any:
@@ -228,8 +229,8 @@ def _excused(sheet: Sheet, had: Longs, parent_of: Longs, parents: Longs) -> Any:
     rows = sheet.rows[marks].tolist()
     lost = set(zip(rows, sheet.parents_of[marks].tolist(), sheet.parents[marks].tolist(), strict=True))
     named = set(rows)
-    asked = zip(had.tolist(), parent_of.tolist(), parents.tolist(), strict=True)
-    return np.fromiter((one in lost or one[0] not in named for one in asked), bool, len(had))
+    asked = zip(had.tolist(), parent_of.tolist(), parents.tolist(), (sheet.sorts[had] == ORPHANED).tolist(), strict=True)
+    return np.fromiter((one[:3] in lost or (one[3] and one[0] not in named) for one in asked), bool, len(had))
 
 
 def _false_marks(sheet: Sheet, repairs: bool) -> bool:

@@ -99,7 +99,7 @@ def _narrow(rows: DataFrame) -> DataFrame:
         "note": F.when(kind.isin(*_FEW), note),
         "position": F.when(kind == "deliver", F.col("position")),
         "members": F.when(kind == "view", F.transform("members", member_id)),
-        "names": F.when(kind.isin("view", "stable", "send", "hold") | ((kind == "deliver") & (note == "orphaned")), names),
+        "names": F.when(kind.isin("view", "stable", "send", "hold") | ((kind == "deliver") & note.isin("orphaned", "recovered")), names),
         "sides": F.when(kind == "view", F.transform(sides, lambda side: F.transform(side, member_id))),
         "writer_id": F.when(is_group, F.xxhash64("run", "writer")),
         "run": F.when(is_group, F.col("run")),

@@ -2,7 +2,8 @@
 
 Who names whom is said where a message was sent; whether the order was kept is seen where both were delivered. A pair is judged when the
 last of the three has been read. A parent that came by synchronisation after its child lies before the point at which a newcomer began,
-and a child that was delivered as orphaned names the parents that are lost (`claims` judges whether they are): neither is a breach.
+and a child that was delivered as orphaned, or recovered as one, names the parents that are lost (`claims` judges whether they are):
+neither is a breach.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _judged(member: str, by_sender: Mapping[str, Deliveries], child: Message, pa
     early, late = by_sender[child[0]].row_of(child[1]), by_sender[parent[0]].row_of(parent[1])
     if early is None or late is None or late.sort == "recovered":
         return
-    if early.sort == "orphaned" and (not early.lost or parent in early.lost):
+    if parent in early.lost or (early.sort == "orphaned" and not early.lost):
         return  # whether that is true is judged in `claims`
     if early.spot.index < late.spot.index or (early.spot == late.spot and child[1] < parent[1]):
         sentence = f"{member} delivered message {child[1]} of {child[0]} before message {parent[1]} of {parent[0]}, which it names"

@@ -167,7 +167,7 @@ class Watch(Struct):
         # Promises that the group does not give are not judged.
         yield from (breach for breach in found if breach.promise in promises)
         if "parent_before_child" in promises:
-            if row.note == "orphaned":
+            if row.note == "orphaned" or (row.note == "recovered" and row.names):
                 yield from self.claims.orphan(row, self.rounds, promises)
             yield from self.parents.deliver(row, member.given)
         if row.position < member.position or (row.position != member.position and adjacent):
