@@ -31,7 +31,7 @@ INSIDE_NODE = {
     *("core", "now", "submit", "submit_many", "submit_to", "ask", "reply", "close_question", "provide_state"),
     *("pause", "resume", "leave", "remember", "forget", "explain"),
 }
-INSIDE_GROUP = {"ready", "caught_up", "departed", "abandon", "deliver", "take"}
+INSIDE_GROUP = {"ready", "caught_up", "stable", "departed", "abandon", "deliver", "take"}
 ONLY_SYNC_GROUP = {"receive"}
 RENAMED = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__"}
 PAIRS: list[tuple[type, type, set[str], set[str]]] = [
