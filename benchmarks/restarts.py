@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -193,11 +194,15 @@ def _wait_until_joined(running: dict[str, Replica], until: float) -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Return ports below those that the system hands out by itself: nobody else takes one while its process is down."""
+    ports: list[int] = []
+    for port in random.SystemRandom().sample(range(12_000, 30_000), 1_000):
+        with contextlib.suppress(OSError):
+            socket.create_server(("127.0.0.1", port)).close()
+            ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise SystemExit("no free ports between 12000 and 30000")
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ from antiphon.sim import NetworkModel
 from antiphon.sim.network import Uniform
 from antiphon.sim.world import World
 
-world = World(seed=2, network=NetworkModel(latency=Uniform(0.005, 0.050), loss=0.2))
+world = World(seed=1, network=NetworkModel(latency=Uniform(0.005, 0.050), loss=0.2))
 
 
 async def ana() -> None:

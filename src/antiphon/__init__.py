@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from antiphon.runtime.security import Certificates, PreSharedKey
     from antiphon.store import (
         Accepted,
+        CollectionHold,
         Gap,
         Published,
         Queued,
@@ -62,6 +63,7 @@ __all__ = [
     "AskRefused",
     "BadPayload",
     "Certificates",
+    "CollectionHold",
     "Gap",
     "Group",
     "GroupExists",
@@ -149,6 +151,7 @@ _NAMES_BY_MODULE = {
     "antiphon.runtime.security": ("Certificates", "PreSharedKey"),
     "antiphon.store": (
         "Accepted",
+        "CollectionHold",
         "Gap",
         "Published",
         "Queued",

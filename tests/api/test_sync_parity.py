@@ -29,9 +29,9 @@ from antiphon.sync.store_group import StoreGroup as SyncStoreGroup
 # What a node and its groups call of each other, and what is for those who look inside.
 INSIDE_NODE = {
     *("core", "now", "submit", "submit_many", "submit_to", "ask", "reply", "close_question", "provide_state"),
-    *("pause", "resume", "leave", "remember", "forget"),
+    *("pause", "resume", "leave", "remember", "forget", "explain"),
 }
-INSIDE_GROUP = {"ready", "caught_up", "departed", "abandon", "deliver", "take"}
+INSIDE_GROUP = {"ready", "caught_up", "stable", "departed", "abandon", "deliver", "take"}
 ONLY_SYNC_GROUP = {"receive"}
 RENAMED = {"__aenter__": "__enter__", "__aexit__": "__exit__", "__aiter__": "__iter__"}
 PAIRS: list[tuple[type, type, set[str], set[str]]] = [

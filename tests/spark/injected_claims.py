@@ -111,15 +111,14 @@ def orphan_of_what_came_later(scene: Scene, rng: random.Random) -> list[Proof]:
 @fault("parent_before_child", "agreement", "virtual_synchrony", plan=replace(SEMANTIC, rounds=40))
 def orphan_of_what_others_had_before(scene: Scene, rng: random.Random) -> list[Proof]:
     """The question was delivered in the view before that of the answer, by all but one."""
-    sends = sends_of(scene)
+    sends, member = sends_of(scene), rng.choice(scene.members)
+    early = {(line.sender, line.first) for line in scene.of(member, view=1)}
     found = [
-        (member, child, names[0][1:])
-        for member in scene.members
+        (child, names[0][1:])
         for child in scene.of(member, view=LATE)
-        if len(names := sends[child.sender, child.first].names or []) == 1 and names[0][1] != member
-        if scene.one(member, *names[0][1:]).view == 1
+        if len(names := sends[child.sender, child.first].names or []) == 1 and names[0][1] != member and names[0][1:] in early
     ]
-    member, child, question = rng.choice(found)
+    child, question = rng.choice(found)
     parent = scene.one(member, *question)
     received = scene.unit(member, parent)[0]
     told_lost(scene, member, parent)

@@ -98,7 +98,7 @@ async def conversation(way: Way, url: str) -> list[Any]:
     store = way.open(url, name="hotline")
     await way.call(store.open)
     topic = store.topic("crash", type=str)
-    told: list[Any] = [await way.call(topic.register, retention_s=60.0), await way.call(topic.publish, "one", "key")]
+    told: list[Any] = [await way.call(topic.register, retention_s=60.0), await way.call(topic.publish, "one")]
     told += [await way.call(topic.publish_many, ["two", "three", "four", "five"]), topic.number, topic.name, store.name, store.url == url]
     told += [await way.call(topic.erase, [3]), seen(await way.call(topic.at, 3)), seen(await way.call(topic.at, 2))]
     subscription = await way.call(topic.subscribe, 60.0, id="me")

@@ -17,14 +17,13 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
-
 from antiphon.api import store_entry
 from antiphon.api.archived_group import ArchivedGroup
 from antiphon.api.driver import Cancellable, CountsRefusals, Driver, ReportsRefusedConnections
 from antiphon.api.entry import Entry, wait_for_stable_view, wait_for_state
 from antiphon.api.group import Group, State
 from antiphon.api.name_servers import NameServerQuestions
+from antiphon.api.node_arguments import fit_settings, is_on_store, parse_history, parse_options
 from antiphon.api.store_group import StoreGroup
 from antiphon.api.streams import Feed, Stream
 from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, SendRefused, TimedOut, UsageError, WouldBlock
@@ -41,7 +40,7 @@ from antiphon.model.events import (
     Vanished,
 )
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId, name_of
-from antiphon.model.options import GroupOptions, Settings
+from antiphon.model.options import Settings
 from antiphon.model.payload import PayloadCodec, codec_for
 from antiphon.model.recording import Recorder
 from antiphon.protocol.node import NodeCore
@@ -49,7 +48,6 @@ from antiphon.protocol.sync.unread import UnreadEvent
 from antiphon.store import Store, Topic
 
 CLOSE_S = 5.0
-_LOSSLESS_NACK_S, _LOSSLESS_DIGEST_S = 0.25, 1.0
 _FEW = 4
 """Frames that come together at a node that is not under load."""
 _TURN_BYTES = 180_000
@@ -122,7 +120,7 @@ class Node:
         driver = self._driver
         await driver.open(self._receive)
         try:
-            settings = _fitting(self._settings, driver)
+            settings = fit_settings(self._settings, driver)
             recorded: dict[str, Any] = {} if self._recorder is None else {"recorder": self._recorder}
             core = self._make_core(
                 self.name, driver.address, rng=self.rng, settings=settings, now=driver.now(), name_server=self._name_server, **recorded
@@ -200,10 +198,10 @@ class Node:
         network between its members; its options are `silence_s`, after which a member that sends no heartbeat is removed, and
         `retention_s`, how long its messages are kept."""
         core, codec = self._awake(), codec_for(type)
-        if _on_store(on):
+        if is_on_store(on):
             with self._entering(name):
                 return await store_entry.enter(self, name, codec, state, how="create", wants=Wants(), options=options, timeout=None)
-        checked = _options(options)
+        checked = parse_options(options)
         if (wait_s := core.listened_at - self.now()) > 0.0:
             await asyncio.sleep(wait_s)
             self._awake()  # raises if the node was closed meanwhile
@@ -237,8 +235,8 @@ class Node:
         for option, value in options.items():
             if not create:
                 raise InvalidOption(option, value, "a group that exists has its options: leave it out, or create")
-        wants = _wants(history)
-        if _on_store(on):
+        wants = parse_history(history)
+        if is_on_store(on):
             with self._entering(group):
                 return await store_entry.enter(
                     self, group, codec, state, how="either" if create else "join", wants=wants, options=options, timeout=timeout
@@ -247,7 +245,7 @@ class Node:
             raise InvalidOption("at", at, "give a list of addresses, even for one")
         contacts = tuple(Address(address) for address in at or self._driver.seeds or ())
         asks = Wants(kind="none") if self._is_archived(group) and wants.kind != "state" else wants
-        founding = _options(self._with_remembered(name_of(group), options)) if create else None
+        founding = parse_options(self._with_remembered(name_of(group), options)) if create else None
         entered = core.join(self.now(), group, wants=asks, contacts=contacts, create=founding)
         joined = await self._enter(entered, codec, state, timeout, wants)
         self._remember(joined)
@@ -634,39 +632,3 @@ class Node:
             self._vanished.tell(event.info)
         elif type(event) is NameServerAnswer:
             self._questions.hear(event)  # new groups in it were told as Discovered
-
-
-def _fitting(settings: Settings | None, driver: Driver) -> Settings:
-    """What was chosen, or else what suits the driver: the largest frames it carries well, and patience where gaps close by themselves: a
-    digest that only says that nothing was lost would keep the next message waiting for the processor."""
-    chosen, plain = settings or Settings(), Settings()
-    suits: dict[str, Any] = {"frame_bytes": driver.frame_bytes}
-    if driver.lossless:
-        suits |= {"nack_s": _LOSSLESS_NACK_S, "digest_s": min(_LOSSLESS_DIGEST_S, chosen.heartbeat_s)}
-    fitting = {name: value for name, value in suits.items() if getattr(chosen, name) == getattr(plain, name)}
-    return msgspec.structs.replace(chosen, **fitting)
-
-
-def _on_store(on: str) -> bool:
-    if on not in ("network", "store"):
-        raise InvalidOption("on", on, "choose 'network', or 'store' for a group on the node's store")
-    return on == "store"
-
-
-def _options(options: dict[str, Any]) -> GroupOptions:
-    unknown = [name for name in options if name not in GroupOptions.__struct_fields__]
-    if unknown:
-        known = ", ".join(GroupOptions.__struct_fields__)
-        raise InvalidOption(unknown[0], options[unknown[0]], f"there is no such option: choose among {known}")
-    return GroupOptions(**options)
-
-
-def _wants(history: str | tuple[str, float]) -> Wants:
-    match history:
-        case "all" | "none" | "state":
-            return Wants(kind=history)
-        case ("last", int(count)) if count > 0:
-            return Wants(kind="last", count=count)
-        case ("since", float() | int() as since):
-            return Wants(kind="since", since=float(since))
-    raise InvalidOption("history", history, "choose 'all', 'none', 'state', ('last', count) or ('since', time)")

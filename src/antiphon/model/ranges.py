@@ -69,6 +69,13 @@ class Ranges:
             gaps.append((low, high))
         return gaps
 
+    def cut_off(self, limit: int) -> None:
+        """Removes everything above `limit`."""
+        count = bisect_right(self.lows, limit)
+        del self.lows[count:], self.highs[count:]
+        if count and self.highs[-1] > limit:
+            self.highs[-1] = limit
+
     def pop_up_to(self, number: int) -> int:
         """Removes every range that begins at or below `number + 1` and returns how far, without a gap, `number` reaches with them."""
         count = 0

@@ -56,6 +56,8 @@ class Change:
         """Who has yet to fetch what."""
         self._unprepared: dict[MemberId, None] = {}
         self._unacknowledged: dict[MemberId, None] = {}
+        self.hopeless = frozenset(who for who in member.coordinator.hopeless if who in self.participants)
+        """Who comes along without what others hold of its view: it could not get that before."""
         self._since = self._port.now
         """When there was progress last."""
 
@@ -186,6 +188,10 @@ class Change:
             if state.view and state.synchronised:
                 sides.setdefault(state.view, []).append(member)
         seated = dict(self.seats)
+        for view, members in sides.items():
+            # Somebody must say how the view ended.
+            level = [who for who in members if who not in self.hopeless]
+            sides[view] = level if any(who in seated for who in level) else [who for who in members if who in seated][:1] or members[:1]
         sides = {view: members for view, members in sides.items() if any(member in seated for member in members)}
         if self._port.options.partitions == "majority":
             # Only one side can have gone on: the others were stopped, and what they hold is not theirs to order.
@@ -263,6 +269,9 @@ class Change:
             return self._storing()
         return list(self._unacknowledged)
 
+    def _note_unflushed(self) -> None:
+        self._member.coordinator.note_unflushed({who: self._states[who].have for who in self._targets})
+
     def _retry_later(self) -> None:
         self._port.call_in(self._port.settings.retry_s * self._port.rng.uniform(0.75, 1.25), self._retry)
 
@@ -274,11 +283,15 @@ class Change:
         strangers = [who for who in silent if self._port.view is None or who not in self._port.view]
         if self.under_way and strangers and waited >= _STRANGERS * self._port.settings.change_s:
             # The members of this view should not wait long for those who are not in it yet: they can come again.
+            if self.phase is Phase.FLUSHING:
+                self._note_unflushed()
             self.phase = Phase.OVER
             self._member.coordinator.unanswered(self, strangers)
             return
         if waited >= self._port.settings.change_s and silent:
-            installing = self.phase is Phase.INSTALLING
+            installing, flushing = self.phase is Phase.INSTALLING, self.phase is Phase.FLUSHING
+            if flushing:
+                self._note_unflushed()
             self.phase = Phase.OVER
             # Who does not acknowledge a view is silent in it, and failure detection takes care of it.
             if not installing:

@@ -34,6 +34,10 @@ class Coordinator:
         """Members of the view that are taken for dead, until they are heard again."""
         self._slow: dict[MemberId, None] = {}
         """Members of the view that have held others up for too long."""
+        self._unflushed: dict[MemberId, list[list[int]]] = {}
+        """Who could not get all that others have of its view before a change was given up, and what it had."""
+        self.hopeless: dict[MemberId, None] = {}
+        """Those of them that made no progress from one change to the next."""
         self.sides = Sides(self._port, member.address, self._answered)
         self._waiting_since = 0.0
         """Since when a join or a leave waits."""
@@ -50,6 +54,9 @@ class Coordinator:
         self._settling: Timer | None = None
         self._orphan = False
         """Whether the coordinator of the promised ballot is taken for dead."""
+        self._again = False
+        """Whether another view must follow when this one is stable: the change that made it took members along that could not end the view
+        before it, and only one that all end together tells what each has sent from what was forged in its name."""
         self._stuck = False
         """Whether a member is frozen that cannot make a view itself."""
 
@@ -72,6 +79,7 @@ class Coordinator:
         return view is not None and bool(
             self._member.agreement.changing
             or self._stuck
+            or (self._again and self._member.stable)
             or any(member in view for member in (*self.suspects, *self._slow, *self._leaves))
             or self._wishes()
             or self._others()
@@ -153,14 +161,14 @@ class Coordinator:
                     self._member.detector.doubt(member)
         self.consider()
 
-    def lost(self, member: MemberId) -> None:
-        """The member is silent, or in another view."""
+    def lost(self, member: MemberId, gone: bool = False) -> None:
+        """The member is silent, or in another view. If it is `gone`, nothing that waits for it has to wait any longer."""
         view = self._port.view
         if view is not None and member in view:
             self.suspects[member] = None
-            if self.change is not None and self.change.under_way and member in self.change.silent():
+            if gone and self.change is not None and self.change.under_way and member in self.change.silent():
                 self.change.give_up()  # it would wait `change_s` for an answer that does not come
-            if self._member.agreement.is_leader(member):
+            if gone and self._member.agreement.is_leader(member):
                 self._orphan = True  # likewise: nobody finishes the promised view
                 self._ask_for_view()
             if not self.leads:
@@ -331,6 +339,16 @@ class Coordinator:
         # Whoever holds the higher ballot may be about to finish: a pause lets it.
         self._port.call_in(self._port.settings.retry_s * self._port.rng.uniform(0.5, 2.0), self.consider)
 
+    def note_unflushed(self, have_by_member: dict[MemberId, list[list[int]]]) -> None:
+        """Members that could not get what others have of the view that ends. Who lacks the same twice will not get it: whoever had it has
+        forgotten it, because of frames that were forged. It comes into the next view like one that was on another side, and catches up by
+        synchronisation."""
+        hopeless = [member for member, have in have_by_member.items() if self._unflushed.get(member) == have]
+        if len(self._unflushed) > MEMBER_LIMIT:
+            self._unflushed, self.hopeless = {}, {}
+        self.hopeless.update(dict.fromkeys(hopeless))
+        self._unflushed.update(have_by_member)
+
     def unanswered(self, change: Change, silent: list[MemberId]) -> None:
         if self._port.view is None:
             self._member.founding.failed(silent)
@@ -385,11 +403,16 @@ class Coordinator:
         self._leaves = {member: None for member in self._leaves if member in members}
         self.suspects.clear()
         self._slow.clear()
+        # Those of another side stay as they are: a side whose merger failed makes a view of itself in between.
+        self._unflushed = {member: have for member, have in self._unflushed.items() if member not in members}
+        self.hopeless = {member: None for member in self.hopeless if member not in members}
         self.sides.clear()
         self._stopped, self._orphan, self._stuck = None, False, False
         self.unfinished = b""
         self._unacknowledged = dict.fromkeys(members)
-        if self.change is not None and self.change.ballot != self._member.agreement.view_id:
+        made_here = self.change is not None and self.change.ballot == self._member.agreement.view_id
+        self._again = self.change is not None and made_here and bool(self.change.hopeless)
+        if self.change is not None and not made_here:
             self.change.give_up()
         self.consider()
 

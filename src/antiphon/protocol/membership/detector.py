@@ -42,8 +42,14 @@ class _Probe:
 
 class Detector:
     def __init__(
-        self, port: Port, routes: Routes, lost: Callable[[MemberId], None], found: Callable[[MemberId], None], first: Callable[[], MemberId]
+        self,
+        port: Port,
+        routes: Routes,
+        lost: Callable[[MemberId, bool], None],
+        found: Callable[[MemberId], None],
+        first: Callable[[], MemberId],
     ) -> None:
+        """`lost` is told of each member that is taken for dead, and whether its address also refuses connections."""
         self._port, self._routes, self._lost, self._found, self._first = port, routes, lost, found, first
         self.heard: dict[MemberId, float] = {}
         """When each other member of the view was last heard."""
@@ -153,14 +159,14 @@ class Detector:
             self.heard[member] = self._port.now
             del self._probes[member]
         elif probe is not None and probe.attempts >= self._port.settings.probes:
-            self._condemn(member)
+            self._condemn(member, gone=probe.early_since is not None)
         else:
             self._ask(member)
 
-    def _condemn(self, member: MemberId) -> None:
+    def _condemn(self, member: MemberId, gone: bool = False) -> None:
         if member not in self._suspected:
             self.suspect(member)
-            self._lost(member)
+            self._lost(member, gone)
 
     def _ask(self, member: MemberId) -> None:
         port = self._port

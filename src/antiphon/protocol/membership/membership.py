@@ -404,9 +404,12 @@ class Membership:
             self.deliveries.hear_all(self.endpoint)
             stopped = {member for other in frame.sides if not other.ends for member in other.members}
             for member, start in starts.items():
-                # A member that was stopped sends again what it has not delivered itself; some of that was delivered here. What others are
-                # said to have sent after their start was forged, and must not be taken for what they send next.
-                for low, high in self.past.beyond(member, start) if member in stopped else ():
+                if member not in stopped:
+                    # What others are said to have sent after their start was forged, and must not be taken for what they send next.
+                    self.past.forget_beyond(member, start)
+                    continue
+                # A member that was stopped sends again what it has not delivered itself; some of that was delivered here.
+                for low, high in self.past.beyond(member, start):
                     self.endpoint.know(member, low, high)
         self.stable, self.short = False, None
         self.chain = (*self.chain[:1], *self.chain[1:][-_CHAIN_LIMIT:], (view.id, members))

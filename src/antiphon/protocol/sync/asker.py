@@ -2,7 +2,8 @@
 
 Answers reach everyone, so one member's questions can serve its whole side: who hears a question whose answer it can take listens, and
 asks itself only when that brings nothing for a while. A question that is not answered is repeated, ever less often; when a side stays
-silent for sixteen questions, or says nothing new for 256, it is given up, for the next view will be without it.
+silent for sixteen questions, or says nothing new for 256, or in 64 answers that cannot be taken, it is given up, for the next view
+will be without it.
 
 What nobody keeps any more (`losses`) is told to the application as MissedMessages.
 
@@ -31,6 +32,9 @@ from antiphon.protocol.timers import Timer
 
 _ATTEMPTS = 16
 _FRUITLESS = 256
+_UNUSABLE = 4
+"""An answer that cannot be taken counts as so many questions that brought nothing: histories that contradict each other, because frames
+were forged, never fit, and must not keep this member from the messages of its view for minutes."""
 _DOUBLINGS = 3
 _INCOMING_LIMIT = 16
 _EARLY_LIMIT = 16
@@ -210,6 +214,7 @@ class Asker:
             del self._incoming[key]
             if progress is Progress.BROKEN:
                 self.port.drops["unusable_answer"] += 1
+                self._fruitless += _UNUSABLE
                 self._unusable[key] = None
                 if len(self._unusable) > _INCOMING_LIMIT:
                     del self._unusable[next(iter(self._unusable))]

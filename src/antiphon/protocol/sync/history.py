@@ -227,6 +227,16 @@ class History:
         ranges = self._have.ranges_by_sender.get(sender)
         return [] if ranges is None else [(max(low, number + 1), high) for low, high in ranges if high > number]
 
+    def forget_beyond(self, sender: MemberId, number: int) -> None:
+        """The sender has not sent more than this: what is known of it after that was forged, and the true messages are still to come. To be
+        called at the beginning of an epoch."""
+        for ledger in (self._have, self._absent):
+            ranges = ledger.ranges_by_sender.get(sender)
+            if ranges is not None and ranges.highs[-1] > number:
+                ranges.cut_off(number)
+                if not ranges.lows:
+                    del ledger.ranges_by_sender[sender]
+
     def delivered_up_to(self, sender: MemberId) -> int:
         """The last number of the sender before the first that is still to come."""
         ranges = self._have.ranges_by_sender.get(sender)
