@@ -87,8 +87,8 @@ def costs(sizes: Sequence[int] = SIZES, progress: Callable[[int, int], None] | N
 
 
 def costs_of_history(counts: Sequence[int] = HISTORIES) -> Iterator[Cost]:
-    """Count an idle minute of a small group after few and after many messages: nothing in it may grow with what was said. Nodes repeat their
-    advertisements at times that do not depend on it, so these are left out."""
+    """Count an idle minute of a small group after few and after many messages: nothing in it may grow with what was said. The times at
+    which nodes repeat their advertisements do not depend on it, so these are left out."""
     for count in counts:
         world = _world(_HISTORY_MEMBERS)
         _check(world.gather(), "the group did not form")

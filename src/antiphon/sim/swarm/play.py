@@ -15,7 +15,7 @@ from functools import partial
 import msgspec
 
 from antiphon.debugger.tap import Passage
-from antiphon.errors import WorldError
+from antiphon.errors import InvalidOption, WorldError
 from antiphon.model import codec
 from antiphon.model.control import Wants
 from antiphon.model.events import Departed, Event
@@ -227,7 +227,9 @@ class Play:
                 self._found(who, wants)
             else:
                 world.join(who, self._group, wants)
-        except WorldError:
+        except (WorldError, InvalidOption) as error:
+            if isinstance(error, InvalidOption) and self.weather.corruption is None:
+                raise  # only a forged description has options that cannot be
             if self.weather.advertises:
                 world.advertise(who)
             world.at(world.now + _REJOIN_S, partial(self._join, who, wants))
