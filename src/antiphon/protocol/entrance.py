@@ -108,9 +108,8 @@ class Entrance:
         elif len({info.id for info in infos}) > 1:
             raise JoinFailed(group, _ambiguity(infos))
         info = next((info for info in infos if info.id == wanted), None)
-        if info is not None and (conflict := _conflict(create, info)):
-            raise JoinFailed(group, conflict)
         if info is not None:
+            self._check_description(group, info, create)
             contacts = (*contacts, *self._addresses([info]))
             options = info.options
         options = options or create
@@ -176,6 +175,16 @@ class Entrance:
         self._touch(member)
         return member
 
+    def _check_description(self, asked: str, info: GroupInfo, create: GroupOptions | None) -> None:
+        """Raise JoinFailed or InvalidOption, and forget the description, if this node cannot be in the group that it describes."""
+        try:
+            stages(info.options)
+            if conflict := _conflict(create, info):
+                raise JoinFailed(asked, conflict)
+        except (InvalidOption, JoinFailed):
+            self._directory.doubt(info.id)
+            raise
+
     def _check_room(self, group: str) -> None:
         if len(self._memberships) + len(self._searches) >= GROUPS_LIMIT:
             raise InvalidOption("group", group, f"a node is in at most {GROUPS_LIMIT:,} groups")
@@ -235,8 +244,7 @@ class Entrance:
                 if len(infos) > 1:
                     raise JoinFailed(asked, _ambiguity(infos))
                 info = infos[0]
-                if conflict := _conflict(create, info):
-                    raise JoinFailed(asked, conflict)
+                self._check_description(asked, info, create)
                 member = self._enter(info.id, info.options, info.description, wants, create is not None and _is_public(info.id))
             except (JoinFailed, UsageError) as error:
                 # Several have this name; or this node is in it by now, or cannot do what its options say.

@@ -456,6 +456,8 @@ class NodeCore:
                     self._note_end(group)
                 elif (info := member.departure.farewell()).members:
                     self.directory.leave(now, info)
+                elif member.view is None and not member.leaving:
+                    self.directory.doubt(group)
         self._touched.clear()
         if self._samples is not None:
             self._samples.take(now)

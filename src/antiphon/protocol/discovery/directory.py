@@ -130,6 +130,10 @@ class Directory:
             raise InvalidOption("group", group, "this node is in it: leave it instead")
         self._hints.reject(group)
 
+    def doubt(self, group: GroupId) -> None:
+        """Forget what was heard of a group that could not be joined: it may be out of date or forged. Its members tell it again."""
+        self._hints.forget(group)
+
     def end(self, now: float, group: GroupId, view: int) -> None:
         """This node was the last member of a group and has left it: it is gone, here and everywhere."""
         self.now = now
