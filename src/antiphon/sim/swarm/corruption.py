@@ -19,6 +19,9 @@ from antiphon.model.frames import KINDS
 
 _DATA_KINDS = frozenset(KINDS.values())
 _FIELD_TRIES = 4
+_ALTERED_LIMIT = 20_000
+"""Frames altered in a run. Without a limit an attack on `flood` would feed on itself: members forward altered frames, and each of those
+copies is altered again."""
 
 
 class Corruption(Struct, frozen=True, kw_only=True):
@@ -47,7 +50,9 @@ class Corrupter:
     def pass_on(self, kind: str, wire: bytes) -> list[bytes]:
         """What arrives in place of a frame: the frame, an altered copy of it, or both."""
         rng, corruption = self._rng, self.corruption
-        if not self.active or rng.random() >= corruption.share or (corruption.data_only and kind not in _DATA_KINDS):
+        if not self.active or self.altered >= _ALTERED_LIMIT:
+            return [wire]
+        if rng.random() >= corruption.share or (corruption.data_only and kind not in _DATA_KINDS):
             return [wire]
         altered = [
             self._flip(wire) if rng.random() < corruption.bits else self._change(wire) for _ in range(rng.randint(1, corruption.copies))
