@@ -141,14 +141,13 @@ def test_a_member_that_is_never_evicted_is_seen(monkeypatch: pytest.MonkeyPatch)
 
 def test_unneeded_requests_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request for everything that is a little late would pass."""
-    note = Repair.note_gap
-    monkeypatch.setattr(Repair, "note_gap", lambda self, stream, patience=1.0: note(self, stream, 0.0))
+    monkeypatch.setattr(Repair, "_wait_s", lambda self, stream: 0.0)
     assert sees("requests", order="fifo", faults=("jitter",))
 
 
 def test_a_group_that_is_never_heard_of_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that hears of no group would pass, because somebody asks for it."""
-    monkeypatch.setattr(Directory, "_answer_soon", lambda self: None)
+    monkeypatch.setattr(Directory, "_answer_soon", lambda self, wanted: None)
     assert sees("discovery", order="fifo", faults=("unreachable",))
 
 

@@ -1,21 +1,16 @@
-"""The swarm: two thousand worlds, each with its own faults; no violation and no stall in any of them."""
+"""The swarm: two thousand worlds, each with its own faults; no violation and no stall in any of them.
+
+Corrupted frames are left out here: after an attack on a group without a key about one world in a thousand does not recover."""
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from antiphon.errors import InvalidOption
-from antiphon.sim.swarm import FAULTS, Case, Weather, campaign, default_cases, faults_of, replay_command, run_seed
+from antiphon.sim.swarm import FAULTS, Case, Weather, campaign, default_cases, faults_of, replay_command, run_seed, without_corruption
 
 SEEDS = 2_000
 CHUNK = 50
-RARELY_BROKEN = "corruption"
-"""Left out of the mix here: after an attack on a group without a key about one world in a thousand does not recover."""
-
-
-def without_corruption(case: Case) -> Case:
-    return msgspec.structs.replace(case, faults=tuple(fault for fault in faults_of(case) if fault != RARELY_BROKEN))
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))

@@ -10,7 +10,7 @@ import random
 import shlex
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from antiphon.errors import InvalidOption
 from antiphon.model.options import GroupOptions
@@ -87,6 +87,12 @@ def faults_of(case: Case) -> tuple[str, ...]:
 def _share(fault: str) -> float:
     """The share of seeds whose mix has this fault."""
     return 0.5 if fault in FAULTS else 0.4 if fault in EARLY_NODE_FAULTS else 0.25
+
+
+def without_corruption(case: Case) -> Case:
+    """Return the case with its seed's faults except corrupted frames. Members then receive only what others have sent, so the traces of a
+    run can be audited, and no promise depends on how much was forged."""
+    return structs.replace(case, faults=tuple(fault for fault in faults_of(case) if fault != "corruption"))
 
 
 def run_name(case: Case) -> str:
