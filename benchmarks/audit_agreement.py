@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from antiphon.protocol.membership.catching_up import CatchingUp
 from antiphon.protocol.membership.change import Change
 from antiphon.protocol.registry import ORDERS
-from antiphon.sim.swarm import Case, default_cases, run_recorded, without_corruption
+from antiphon.sim.swarm import Case, auditable, default_cases, run_recorded
 from antiphon.spark.audit import PROMISES, audit
 from antiphon.spark.session import open_session
 from antiphon.spark.tables import EVENTS, Tables
@@ -108,7 +108,7 @@ def main() -> int:
     told: dict[str, object] = {}
     agreed = True
     with open_session(name="agreement") as spark, tempfile.TemporaryDirectory() as folder:
-        clean = runs(map(without_corruption, default_cases(range(arguments.first, arguments.first + arguments.runs))))
+        clean = runs(map(auditable, default_cases(range(arguments.first, arguments.first + arguments.runs))))
         for name, recorded in (("swarm", clean), ("broken", broken_runs(arguments.broken))):
             started = time.monotonic()
             found = compare(spark, recorded, Path(folder))

@@ -12,7 +12,7 @@ from types import ModuleType
 
 from pyspark.sql import SparkSession
 
-from antiphon.sim.swarm import default_cases, run_recorded, without_corruption
+from antiphon.sim.swarm import auditable, default_cases, run_recorded
 from antiphon.trace.row import Row
 
 
@@ -34,7 +34,7 @@ def test_oracles_and_audit_agree_on_what_is_clean(spark: SparkSession, tmp_path:
     """If one of them calls broken what the other calls kept, one of them is wrong, and nobody knows which to believe."""
     # In two of these a newcomer is given a state in the middle of a view, in one a group has lost its majority for good.
     special = (default_cases(range(seed, seed + 1)) for seed in (2007, 5427, 2031))
-    cases = map(without_corruption, chain(default_cases(range(40)), *special))
+    cases = map(auditable, chain(default_cases(range(40)), *special))
     found = agreement.compare(spark, agreement.runs(cases), tmp_path)
     assert found.disagreements == {}
     assert found.violated == 0
@@ -45,7 +45,7 @@ def test_what_is_lost_of_a_trace_breaks_nothing(spark: SparkSession, tmp_path: P
     """Whoever has only some of the files, or looks while nodes still run, would be told that promises were broken."""
     rng = random.Random(20_261_116)
     parts: list[tuple[set[str], list[Row]]] = []
-    for case in map(without_corruption, chain(default_cases(range(2000, 2030)), default_cases(range(2040, 2050)))):
+    for case in map(auditable, chain(default_cases(range(2000, 2030)), default_cases(range(2040, 2050)))):
         _, rows = run_recorded(case)
         by_writer: defaultdict[str, list[Row]] = defaultdict(list)
         for row in sorted(rows, key=lambda row: row.index):

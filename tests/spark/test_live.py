@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from antiphon.errors import UsageError
-from antiphon.sim.swarm import Case, default_cases, run_recorded, without_corruption
+from antiphon.sim.swarm import Case, auditable, default_cases, run_recorded
 from antiphon.spark.live import LiveAudit
 from antiphon.spark.watching import deliveries, parents, sends, sequences, watch
 from antiphon.spark.watching.told import KINDS, Breach, Named, Spot, Told, decode_row
@@ -376,7 +376,7 @@ def test_rows_that_come_again_are_passed_over() -> None:
 # -- worlds ----------------------------------------------------------------------------------------------------------------------------
 
 
-WORLDS = [case for seeds in (range(20), range(2007, 2008), range(5427, 5428)) for case in map(without_corruption, default_cases(seeds))]
+WORLDS = [case for seeds in (range(20), range(2007, 2008), range(5427, 5428)) for case in map(auditable, default_cases(seeds))]
 """In the last two a newcomer is given a state in the middle of a view."""
 
 

@@ -18,7 +18,7 @@ from antiphon.sim.ground import Ground
 from antiphon.sim.log import Delivered, Received, Sent, Viewed
 from antiphon.sim.network import Constant, LinkModel, NetworkModel
 from antiphon.sim.node_world import NodeWorld
-from antiphon.sim.swarm import Case, default_cases, run_recorded, run_seed, without_corruption
+from antiphon.sim.swarm import Case, auditable, default_cases, run_recorded, run_seed
 from antiphon.sim.swarm.node_run import run_nodes
 from antiphon.sim.swarm.view_run import run_views
 from antiphon.sim.view_world import ViewWorld
@@ -27,7 +27,7 @@ from antiphon.trace.reader import read
 from antiphon.trace.row import Row
 from antiphon.trace.schema import COLUMNS, KINDS
 
-CASES = list(map(without_corruption, default_cases(range(36))))
+CASES = list(map(auditable, default_cases(range(36))))
 
 
 def messages(row: Row) -> list[MessageId]:

@@ -25,7 +25,7 @@ from antiphon.errors import UsageError
 from antiphon.sim import conversation as conversations
 from antiphon.sim import plots
 from antiphon.sim.compare import ORDERS, Comparison, compare
-from antiphon.sim.swarm import default_cases, without_corruption
+from antiphon.sim.swarm import auditable, default_cases
 
 STORY_ORDERS = ("unordered", "causal", "semantic")
 LOSS, RATE, SWARM_SEEDS = 0.02, 10.0, 120
@@ -46,7 +46,7 @@ def demo(
     if not json:
         _show(comparison)
     traces = proof.directory(out)
-    summary = swarms.work(list(map(without_corruption, default_cases(range(SWARM_SEEDS)))), trace=traces)
+    summary = swarms.work(list(map(auditable, default_cases(range(SWARM_SEEDS)))), trace=traces)
     verdict = swarms.verdict(summary)
     if not json:
         _judge(verdict, summary.ok)

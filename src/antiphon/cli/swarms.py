@@ -24,10 +24,10 @@ from antiphon.sim.swarm import (
     Case,
     Outcome,
     Summary,
+    auditable,
     campaign,
     default_cases,
     replay_command,
-    without_corruption,
 )
 from antiphon.sim.swarm import load as load_file
 
@@ -124,7 +124,7 @@ def swarm(
         raise arguments.refused("--jobs", jobs, f"choose 1 to {JOBS_LIMIT}, or 0 for one per processor")
     cases = [msgspec.structs.replace(case, **fixed) for case in default_cases(arguments.seeds(seeds), kind)]
     if trace is not None and faults == "mix":
-        cases = [without_corruption(case) for case in cases]  # an audit would rightly find every forged message
+        cases = [auditable(case) for case in cases]
     try:
         summary = work(cases, jobs, resume, files, trace)
     except KeyboardInterrupt:

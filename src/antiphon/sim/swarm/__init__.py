@@ -13,7 +13,18 @@ A case costs 20 to 100 ms. A failing seed is printed as the command that replays
 """
 
 from antiphon.sim.swarm.campaign import Summary, campaign
-from antiphon.sim.swarm.case import FAULTS, KINDS, MIX, NODE_FAULTS, Case, default_cases, faults_of, replay_command, without_corruption
+from antiphon.sim.swarm.case import (
+    FAULTS,
+    KINDS,
+    MIX,
+    NODE_FAULTS,
+    Case,
+    auditable,
+    default_cases,
+    faults_of,
+    replay_command,
+    without_corruption,
+)
 from antiphon.sim.swarm.extension import load
 from antiphon.sim.swarm.node_weather import Act, NodeWeather
 from antiphon.sim.swarm.outcome import Outcome
@@ -31,6 +42,7 @@ __all__ = [
     "Outcome",
     "Summary",
     "Weather",
+    "auditable",
     "campaign",
     "default_cases",
     "faults_of",

@@ -90,9 +90,15 @@ def _share(fault: str) -> float:
 
 
 def without_corruption(case: Case) -> Case:
-    """Return the case with its seed's faults except corrupted frames. Members then receive only what others have sent, so the traces of a
-    run can be audited, and no promise depends on how much was forged."""
+    """Return the case with its seed's faults except corrupted frames: members then receive only what others have sent."""
     return structs.replace(case, faults=tuple(fault for fault in faults_of(case) if fault != "corruption"))
+
+
+def auditable(case: Case) -> Case:
+    """Return the case with its seed's faults except those that an audit of its traces does not judge as the oracles do: forged frames, forged
+    answers, and groups that several nodes found at the same time."""
+    left_out = ("corruption", "parents", "founding")
+    return structs.replace(case, faults=tuple(fault for fault in faults_of(case) if fault not in left_out))
 
 
 def run_name(case: Case) -> str:
