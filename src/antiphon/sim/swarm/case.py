@@ -95,8 +95,8 @@ def without_corruption(case: Case) -> Case:
 
 
 def auditable(case: Case) -> Case:
-    """Return the case with its seed's faults except those that an audit of its traces does not judge as the oracles do: forged frames, forged
-    answers, and groups that several nodes found at the same time."""
+    """Return the case with its seed's faults except those that an audit of its traces does not judge as the oracles do: forged frames,
+    forged answers, and groups that several nodes found at the same time."""
     left_out = ("corruption", "parents", "founding")
     return structs.replace(case, faults=tuple(fault for fault in faults_of(case) if fault not in left_out))
 
