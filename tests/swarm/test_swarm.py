@@ -1,6 +1,6 @@
 """The swarm: two thousand worlds, each with its own faults; no violation and no stall in any of them.
 
-Corrupted frames are left out here: after an attack on a group without a key about one world in a thousand does not recover."""
+Corrupted frames are left out here: after an attack on a group without a key some groups do not recover, 2 of these 2,000 worlds with it."""
 
 from __future__ import annotations
 
