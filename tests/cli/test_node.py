@@ -43,11 +43,12 @@ class Process:
         return self._errors.read_text(encoding="utf-8")
 
     def hears(self, **wanted: Any) -> dict[str, Any]:
-        """Waits until it says this."""
+        """Wait until it prints a line with these fields, and return the line. Members of a view count in any order: nodes that start at
+        about the same time may found the group in either order."""
         until = time.monotonic() + WAIT_S
         while time.monotonic() < until:
             for line in self.told():
-                if wanted.items() <= line.items():
+                if wanted.items() <= ({**line, "members": sorted(line["members"])} if "members" in line else line).items():
                     return line
             assert self.process.poll() is None, f"{self.name} has ended: {self.errors()}"
             time.sleep(0.02)

@@ -99,14 +99,14 @@ class Entrance:
         if create is not None and create.partitions == "majority" and not create.expect:
             raise InvalidOption("expect", create.expect, _EXPECT)
         infos = self._directory.find(group)
-        if not infos and options is None and (contacts or create is None or not create.may_found(self._name)):
+        is_public = create is not None and any(_is_public(info.id) for info in infos)
+        is_unknown = not infos and options is None and (contacts or create is None or not create.may_found(self._name))
+        if is_unknown or (len(infos) > 1 and not is_public):
             self._look_for(str(group), wants, contacts, create)
             return GroupId(group)
         wanted = infos[0].id if infos else GroupId(group)
-        if create is not None and (not infos or any(_is_public(info.id) for info in infos)):
+        if create is not None and (not infos or is_public):
             wanted = _public_id(name_of(group))
-        elif len({info.id for info in infos}) > 1:
-            raise JoinFailed(group, _ambiguity(infos))
         info = next((info for info in infos if info.id == wanted), None)
         if info is not None:
             self._check_description(group, info, create)

@@ -1,9 +1,11 @@
 """The search for a group that a node wants to join and has not heard of.
 
 Advertises, and asks the given contacts as name servers, again and again. When the group is heard of, what else has its name gets
-`answer_s` to be heard too, because two groups of one name must not be told apart by chance; then `found` is called. `given_up` is called
-with the reason when nothing was heard for `join_s`; or, where the group is then to be founded, as soon as every contact has answered or
-had the time to. A search that lasts longer than a second says what it waits for (`waiting`).
+`answer_s` to be heard too, because two groups of one name must not be told apart by chance; then `found` is called. If several were heard
+of, those count of which a member has told since the search began: a frame may have been forged, or a group may be gone.
+
+`given_up` is called with the reason when nothing was heard for `join_s`; or, where the group is then to be founded, as soon as every
+contact has answered or had the time to. A search that lasts longer than a second says what it waits for (`waiting`).
 
 Keeps one timer and one open question per contact.
 """
@@ -52,12 +54,16 @@ class Search:
         """What came of asking each contact."""
         self._pause_s = _PAUSE_ROUNDS * settings.answer_s
         self._limit_s = settings.join_s
-        self._until = clock() + self._limit_s
+        self._began = clock()
+        self._until = self._began + self._limit_s
         self._over = False
         self._asking: Timer | None = None
         self._deciding: Timer | None = None
-        self._late: Timer = timers.at(clock() + WAITING_S, self._say)
+        self._late: Timer = timers.at(self._began + WAITING_S, self._say)
         self._ask()
+        if self._infos():
+            # It is known that there are several: their members have the time of one round to tell of them.
+            self._deciding = timers.at(self._began + _PAUSE_ROUNDS * settings.answer_s, self._decide)
 
     def review(self) -> None:
         """Something was heard."""
@@ -82,7 +88,7 @@ class Search:
                 timer.cancel()
 
     def _infos(self) -> list[GroupInfo]:
-        return [info for info in self._directory.find(self.asked) if info.members]
+        return [info for info in self._directory.find_confirmed(self.asked, self._began) if info.members]
 
     def _ask(self) -> None:
         now = self._clock()

@@ -30,7 +30,7 @@ from msgspec import structs
 from antiphon.debugger.tap import Passage
 from antiphon.errors import InvalidOption, JoinFailed, UsageError
 from antiphon.model.control import GroupInfo, Wants
-from antiphon.model.events import Event, Located, StateArrived, StateWanted
+from antiphon.model.events import Departed, Event, Located, StateArrived, StateWanted
 from antiphon.model.ids import Address, GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.model.view import View
@@ -209,8 +209,18 @@ class NodeWorld(Ground[Machine]):
         core, addresses = machine.acting(), tuple(Address(self._known(contact)) for contact in contacts)
         if not core.directory.find(group) and (create is None or contacts):
             raise JoinFailed(group, "no group of this name is known: advertise, or ask a node that knows it, then join")
+        if self.is_ambiguous(name, group):
+            raise JoinFailed(group, "several groups of this name are known: look for it")
         group_id = core.join(machine.now(), group, wants=wants, contacts=addresses, create=create)
         return self._begin(machine, group_id, wants, create)
+
+    def is_ambiguous(self, name: str, group: str = "g") -> bool:
+        """Whether a node has heard of several groups of this name, one of which may be forged or gone."""
+        return len(self._process(name).core.directory.find(group)) > 1
+
+    def seeks(self, name: str, group: str = "g") -> bool:
+        """Whether a node is looking for a group."""
+        return (name, group) in self._sought
 
     def look_for(
         self,
@@ -416,6 +426,8 @@ class NodeWorld(Ground[Machine]):
         machine = Machine(name, rng, self.settings, self._scheduler, self._touched.append, answers, self.tracing)
         self._process_by_name[name] = machine
         self._processes.append(machine)
+        for key in [key for key in self._sought if key[0] == name]:
+            del self._sought[key]
         machine.touch()
         machine.core.start(machine.now())
 
@@ -440,6 +452,8 @@ class NodeWorld(Ground[Machine]):
         application = self._application_by_name[machine.name]
         if type(event) is Located and group is not None:
             self._begin(machine, group, *self._sought.pop((machine.name, event.asked)))
+        elif type(event) is Departed and group is not None:
+            self._sought.pop((machine.name, group), None)
         log = None if group is None else machine.log_of(group)
         if log is not None:
             if type(event) is StateArrived and group is not None:

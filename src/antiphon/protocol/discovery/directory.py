@@ -164,6 +164,13 @@ class Directory:
         infos = self._all()
         return [info for info in infos if info.id == name_or_id] or [info for info in infos if name_of(info.id) == name_or_id]
 
+    def find_confirmed(self, name_or_id: str, since: float) -> list[GroupInfo]:
+        """Find groups as `find` does. Of several, return those that this node is in or that one of their members has told of since then,
+        if there are any: the others may be forged or gone."""
+        infos, own = self.find(name_or_id), self._own()
+        confirmed = [info for info in infos if info.id in own or self._hints.is_confirmed(info.id, since)]
+        return confirmed if len(infos) > 1 and confirmed else infos
+
     # -- from the network --------------------------------------------------------------------------------------------------------
 
     def receive(self, now: float, source: Address, frame: Advertise | Groups | AskGroups | Ended) -> None:
@@ -222,6 +229,8 @@ class Directory:
                 believed.append(info)
                 if self._hints.learn(info, source):
                     self._tell(Discovered(info))
+                if broadcast and any(address == source for _, address in info.members):
+                    self._hints.confirm(self.now, info.id)
             else:
                 self.drops["unwanted_group"] += 1
         if not broadcast:

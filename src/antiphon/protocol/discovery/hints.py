@@ -35,6 +35,8 @@ class Hints:
         self._rejected: dict[GroupId, None] = {}
         self._ended: dict[GroupId, tuple[int, float]] = {}
         """The last view of a group, and when its end was heard."""
+        self._told_by_member_at: dict[GroupId, float] = {}
+        """When one of its own members last told of a group, of the groups that are known."""
         self._seats = 0
         self.changes = 0
         """Goes up whenever what is known changes."""
@@ -73,8 +75,18 @@ class Hints:
             self.forget(next(iter(self._info_by_group)))
         return known is None
 
+    def confirm(self, now: float, group: GroupId) -> None:
+        """Note that one of its own members tells of a known group now."""
+        if group in self._info_by_group:
+            self._told_by_member_at[group] = now
+
+    def is_confirmed(self, group: GroupId, since: float) -> bool:
+        """Whether one of its own members has told of a group since then."""
+        return self._told_by_member_at.get(group, float("-inf")) >= since
+
     def forget(self, group: GroupId) -> bool:
         """Forgets a group as if it had never been heard of; whether it was known."""
+        self._told_by_member_at.pop(group, None)
         info = self._info_by_group.pop(group, None)
         if info is not None:
             self.changes += 1

@@ -381,6 +381,7 @@ class Membership:
         self.deliveries.epoch = c.Epoch(view.id, len(members), parents)
         if self.transcript is not None:
             self.transcript.begins(starts if frame.sides else {})
+        stopped = {member for other in frame.sides if not other.ends for member in other.members}
         if self.endpoint is None:
             self.endpoint = Endpoint(
                 self.me,
@@ -402,15 +403,12 @@ class Membership:
         else:
             self.endpoint.install(port.now, view, starts, sides, minority=not side.ends)
             self.deliveries.hear_all(self.endpoint)
-            stopped = {member for other in frame.sides if not other.ends for member in other.members}
-            for member, start in starts.items():
-                if member not in stopped:
-                    # What others are said to have sent after their start was forged, and must not be taken for what they send next.
-                    self.past.forget_beyond(member, start)
-                    continue
-                # A member that was stopped sends again what it has not delivered itself; some of that was delivered here.
-                for low, high in self.past.beyond(member, start):
+            # A member that was stopped sends again what it has not delivered itself; some of that was delivered here.
+            for member in [member for member in starts if member in stopped]:
+                for low, high in self.past.beyond(member, starts[member]):
                     self.endpoint.know(member, low, high)
+        # Now that everything is delivered that belongs to the old view.
+        self.past.bound({member: start for member, start in starts.items() if member not in stopped})
         self.stable, self.short = False, None
         self.chain = (*self.chain[:1], *self.chain[1:][-_CHAIN_LIMIT:], (view.id, members))
         self.detector.on_view()

@@ -61,6 +61,8 @@ class History:
         """How many single messages may be entered later, and how long each may be."""
         self._came_in = 0
         """The view in which this member was told that something lies before its time; 0: it wants the whole past."""
+        self._last_by_sender: Mapping[MemberId, int] = {}
+        """How far the senders of the current epoch had come before it, as far as they said so."""
         self._live_by_sender: dict[MemberId, Ranges] = {}
         self._live_from: dict[MemberId, int] = {}
         """Who was delivered in the current epoch: the sender's ranges in `have`, and its lowest number in the epoch. A sender's numbers in
@@ -126,7 +128,7 @@ class History:
     ) -> list[tuple[int, int]]:
         """Enters messages that synchronisation brought and says which of them are new here: these are to be delivered. In total order they
         lie at `position` of an outcome, and that is entered for those that are not new as well; a stub is a place alone."""
-        news = [] if type(batch) is Stub else self.covers(batch.sender, low, high)
+        news = [] if type(batch) is Stub else self.lacks(batch.sender, low, high)
         kept = Stub(batch.sender, batch.sent_at) if self._ids_only else batch
         for first, last in news:
             self._have.add(batch.sender, first, last)
@@ -213,6 +215,11 @@ class History:
         """The parts of `low … high` that were neither delivered nor skipped nor lost, in order."""
         return self._have.missing(sender, low, high)
 
+    def lacks(self, sender: MemberId, low: int, high: int) -> list[tuple[int, int]]:
+        """The same of messages of earlier epochs, without those that `bound` excludes."""
+        last = min(high, self._last_by_sender.get(sender, high))
+        return self._have.missing(sender, low, last) if low <= last else []
+
     def missing_parents(self, batch: Batch, seqno: int) -> tuple[MessageId, ...]:
         """Return the messages that message `seqno` of `batch` names and that are not in `have`, or can only come after it."""
         sender, have = batch.sender, self._have
@@ -227,15 +234,17 @@ class History:
         ranges = self._have.ranges_by_sender.get(sender)
         return [] if ranges is None else [(max(low, number + 1), high) for low, high in ranges if high > number]
 
-    def forget_beyond(self, sender: MemberId, number: int) -> None:
-        """The sender has not sent more than this: what is known of it after that was forged, and the true messages are still to come. To be
-        called at the beginning of an epoch."""
+    def bound(self, last_by_sender: Mapping[MemberId, int]) -> None:
+        """An epoch begins, and before it these senders had sent no more than this, as they said themselves. What is known of them beyond
+        that was forged: it is forgotten, and not taken from others until the next epoch, because the true messages are still to come."""
+        self._last_by_sender = last_by_sender
         for ledger in (self._have, self._absent):
-            ranges = ledger.ranges_by_sender.get(sender)
-            if ranges is not None and ranges.highs[-1] > number:
-                ranges.cut_off(number)
-                if not ranges.lows:
-                    del ledger.ranges_by_sender[sender]
+            ledger.cut_off(last_by_sender)
+
+    def possible(self, ledger: Ledger) -> Ledger:
+        """Remove from the ledger the messages that `bound` excludes, and return it."""
+        ledger.cut_off(self._last_by_sender)
+        return ledger
 
     def delivered_up_to(self, sender: MemberId) -> int:
         """The last number of the sender before the first that is still to come."""

@@ -96,14 +96,14 @@ class Incoming:
         given, skipped, lost = Ledger.read(frame.given), Ledger.read(frame.skipped), Ledger.read(frame.lost)
         if given is None or skipped is None or lost is None:
             return Progress.BROKEN
-        self.given.merge(given)
-        self.lost.merge(lost)
+        self.given.merge(history.possible(given))
+        self.lost.merge(history.possible(lost))
         # Even an answer without items: its end is the end only for those who have what the others gave.
         if self.given and not self.lost and not self.given.within(history.before()):
             return Progress.BLOCKED
         # What is not wanted first: who wants only a part of the past is told an outcome from beyond its beginning.
-        if not skipped.within(history.before()):
-            history.skip(frame.skipped)
+        if not history.possible(skipped).within(history.before()):
+            history.skip(skipped.flat())
             self.news = True
         if history.total and any(self._refuses(place) for place in frame.places):
             return Progress.BROKEN
@@ -133,7 +133,7 @@ class Incoming:
             if batch is None:
                 return False
             self._batch_by_sender[item.sender] = batch
-        elif history.covers(item.sender, item.low, item.high):
+        elif history.lacks(item.sender, item.low, item.high):
             batch = self._batch_by_sender.get(item.sender)
             if batch is None or not batch.first <= item.low <= item.high <= batch.last:
                 return False

@@ -6,7 +6,7 @@ spoke without a gap. Cost: O(1) for numbers that come in order; comparing two le
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from antiphon.model.control import Holdings
 from antiphon.model.ids import ID_LIMIT, MemberId
@@ -55,6 +55,16 @@ class Ledger:
         """The parts of `low … high` that are not in the ledger, in order."""
         ranges = self.ranges_by_sender.get(sender)
         return [(low, high)] if ranges is None else ranges.missing(low, high)
+
+    def cut_off(self, last_by_sender: Mapping[MemberId, int]) -> None:
+        """Remove of each of these senders the numbers above its last."""
+        ranges_by_sender = self.ranges_by_sender
+        for sender in [sender for sender in last_by_sender if sender in ranges_by_sender]:
+            ranges, last = ranges_by_sender[sender], last_by_sender[sender]
+            if ranges.highs and ranges.highs[-1] > last:
+                ranges.cut_off(last)
+                if not ranges.lows:
+                    del ranges_by_sender[sender]
 
     def without(self, other: Ledger) -> Ledger:
         """What this ledger has and the other has not."""

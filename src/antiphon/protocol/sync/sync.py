@@ -27,6 +27,9 @@ from antiphon.protocol.sync.history import History
 from antiphon.protocol.sync.ledger import Ledger
 from antiphon.protocol.sync.question import Arriving
 
+_OVERTAKEN = 4
+"""Questions that must come late in a row before the one that overtook them is taken for forged."""
+
 
 class Sync:
     def __init__(
@@ -50,7 +53,9 @@ class Sync:
         self._answerer = Answerer(port, history)
         self._side_by_member: dict[MemberId, int] = {}
         self._latest_by_member: dict[MemberId, int] = {}
-        """The highest number of a question heard from each member, or of an answer to it."""
+        """The highest number of a question heard from each member in this view."""
+        self._overtaken_by_member: dict[MemberId, tuple[int, int]] = {}
+        """The last question below that number, and how many of those came in a row, each with a higher number than the one before."""
         self._arriving: dict[MemberId, Arriving] = {}
         """The latest question of each member, as far as it has come. One in parts is kept, because it may be repeated in part."""
 
@@ -61,7 +66,6 @@ class Sync:
         self.stop()
         self._view = view.id
         self._side_by_member = {member: index for index, side in enumerate(sides) for member in side.members}
-        self._latest_by_member = {member: number for member, number in self._latest_by_member.items() if member in self._side_by_member}
         self._answerer.begin(sides, self._side_by_member)
         self._asker.begin(sides, self._side_by_member, ())
 
@@ -88,6 +92,8 @@ class Sync:
         self._asker.stop()
         self._answerer.stop()
         self._arriving.clear()
+        self._latest_by_member.clear()
+        self._overtaken_by_member.clear()
         self._view = 0
 
     def _done(self) -> None:
@@ -98,13 +104,15 @@ class Sync:
     # -- frames ----------------------------------------------------------------------------------------------------------------
 
     def receive_request(self, frame: SyncRequest, member: MemberId) -> None:
-        """A part of a question. Questions that were overtaken by a later one are late."""
-        latest = self._latest_by_member.get(member, 0)
-        if frame.view != self._view or frame.number <= latest or member == self.port.me or member not in self._side_by_member:
-            self.port.drops["late_question" if frame.view == self._view else "other_view"] += 1
+        """Take a part of a question. A question that was overtaken by a later one is dropped."""
+        if frame.view != self._view or member == self.port.me or member not in self._side_by_member:
+            self.port.drops["other_view"] += 1
+            return
+        if frame.number <= self._latest_by_member.get(member, 0) and not self._is_disproved(frame, member):
+            self.port.drops["late_question"] += 1
             return
         arriving = self._arriving.get(member)
-        if arriving is None or arriving.base < frame.number - frame.attempt:
+        if arriving is None or arriving.base != frame.number - frame.attempt or arriving.count != frame.count:
             arriving = self._arriving[member] = Arriving(frame)
         arriving.add(frame)
         if not arriving.whole:
@@ -118,6 +126,17 @@ class Sync:
             return
         self._asker.heard(question)
         self._answerer.plan(question)
+
+    def _is_disproved(self, frame: SyncRequest, member: MemberId) -> bool:
+        """Whether the highest number heard from a member was forged: the member goes on asking with lower ones."""
+        number, count = self._overtaken_by_member.get(member, (0, 0))
+        if frame.number > number:
+            self._overtaken_by_member[member] = (frame.number, count + 1)
+        if count + 1 < _OVERTAKEN or frame.number <= number:
+            return False
+        del self._overtaken_by_member[member], self._latest_by_member[member]
+        self._arriving.pop(member, None)
+        return True
 
     def receive_answer(self, frame: SyncAnswer, member: MemberId) -> None:
         if frame.view != self._view or member not in self._side_by_member:

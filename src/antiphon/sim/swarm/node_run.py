@@ -41,7 +41,7 @@ def run_nodes(case: Case, weather: NodeWeather | None = None, trace: Keep | None
     settled = not (stalled or error or play.stopped)
     violations = play.violations
     if play.weather.corruption is None:
-        violations += check_group(play.world.logs_of(GROUP), play.weather.options, play.wants, settled=settled)
+        violations += check_group(play.world.logs_of(GROUP), play.weather.options, play.world.wants, settled=settled)
         if settled:
             violations += judge_histories(play)
     sent, refused = (play.chatter.sent, play.chatter.refused) if play.chatter is not None else (0, 0)
@@ -56,7 +56,7 @@ def judge_histories(play: Play) -> list[Violation]:
     members = [world.member(name, GROUP) for name in world.names if world.is_member(name, GROUP)]
     names = [name for name in world.names if world.is_member(name, GROUP)]
     history_by_member = {member.me: world.history(name, GROUP) for name, member in zip(names, members, strict=True)}
-    whole = [messages for member, messages in history_by_member.items() if play.wants.get(member, Wants()).kind == "all"]
+    whole = [messages for member, messages in history_by_member.items() if play.world.wants.get(member, Wants()).kind == "all"]
     longest = max(whole or history_by_member.values(), key=len, default=[])
     short = play.weather.settings.history_messages == SHORT_HISTORY
     place_of = {message: place for place, message in enumerate(longest)}
@@ -67,7 +67,7 @@ def judge_histories(play: Play) -> list[Violation]:
             why = f"delivered {odd} and lacks it in its history" if odd in delivered else f"never delivered {odd}, which is in its history"
             found.append(Violation("history", member, (odd,), why))
         # In total order, who has not the whole of an epoch that ended in several ways lists what it has of it by time.
-        partial = short or play.wants.get(member, Wants()).kind != "all"
+        partial = short or play.world.wants.get(member, Wants()).kind != "all"
         if partial and play.weather.options.order == "total":
             continue
         for one, two in pairwise(message for message in messages if message in place_of):
@@ -86,7 +86,7 @@ def _judge_canon(play: Play, canon: list[MessageId]) -> list[Violation]:
     phantom = MemberLog(
         MemberId("history"), [*gaps, *(Delivered(play.world.now, message, lost=lost_by_message.get(message, ())) for message in canon)]
     )
-    history = History([*play.world.logs_of(GROUP), phantom], play.wants)
+    history = History([*play.world.logs_of(GROUP), phantom], play.world.wants)
     options = play.weather.options
     promises = promised(options.order, options.multicast)
     return [

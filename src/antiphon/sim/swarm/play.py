@@ -10,6 +10,7 @@ long, it will never hear of.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -21,6 +22,7 @@ from antiphon.model.control import Wants
 from antiphon.model.events import Departed, Event
 from antiphon.model.frames import Nack
 from antiphon.model.ids import GroupId, MemberId, name_of
+from antiphon.model.options import GroupOptions
 from antiphon.sim.network import LinkModel, NetworkModel, Uniform
 from antiphon.sim.node_world import NodeWorld
 from antiphon.sim.oracles import Violation, private
@@ -43,7 +45,7 @@ _REJOIN_S = 0.3
 
 
 class Play:
-    """One run: the world, what is cut in it now, and who wanted what of the past."""
+    """One run: the world, and what is cut in it now."""
 
     def __init__(self, case: Case, weather: NodeWeather, trace: bool = False) -> None:
         self.case, self.weather = case, weather
@@ -58,7 +60,6 @@ class Play:
             world.corrupter = Corrupter(weather.corruption, case.seed)
         self.violations: list[Violation] = []
         """What was found broken on the way."""
-        self.wants: dict[MemberId, Wants] = {}
         self.stopped = False
         """Whether no majority is left, and nobody goes on."""
         self._calm_network = calm
@@ -216,7 +217,9 @@ class Play:
     def _join(self, who: str, wants: Wants) -> None:
         """Lets a node join, or try again later if it cannot even begin."""
         world = self.world
-        if not world.started(who) or not world.alive(who) or who in self._leaving or world.is_member(who, GROUP):
+        if not world.started(who) or not world.alive(who) or who in self._leaving:
+            return
+        if world.is_member(who, GROUP) or world.seeks(who, GROUP):
             return
         self._wants_by_name[who] = wants
         if world.paused(who):
@@ -226,26 +229,31 @@ class Play:
             if self.weather.founding:
                 self._found(who, wants)
             else:
-                world.join(who, self._group, wants)
+                self._enter(who, self._group, wants)
         except (WorldError, InvalidOption) as error:
             if isinstance(error, InvalidOption) and self.weather.corruption is None:
                 raise  # only a forged description has options that cannot be
             if self.weather.advertises:
                 world.advertise(who)
             world.at(world.now + _REJOIN_S, partial(self._join, who, wants))
-            return
-        self.wants[world.id_of(who, GROUP)] = wants
 
     def _found(self, who: str, wants: Wants) -> None:
         """Join the group and found it if nobody has it. Where only a majority goes on, its founders do that together, and are given by
         number or by name; nodes that come later do not found it."""
         names = self.weather.names
         if not self._needs_founders():
-            self.world.join(who, GROUP, wants, create=self.weather.options)
+            self._enter(who, GROUP, wants, self.weather.options)
         elif who in names:
-            self.world.join(who, GROUP, wants, create=self.weather.options, expect=names if self.case.seed % 2 else len(names))
+            self._enter(who, GROUP, wants, self.weather.options, names if self.case.seed % 2 else len(names))
         else:
-            self.world.join(who, GROUP, wants)
+            self._enter(who, GROUP, wants)
+
+    def _enter(
+        self, who: str, group: str, wants: Wants, create: GroupOptions | None = None, expect: int | Sequence[str] = 0
+    ) -> None:
+        """Begin to join; of several groups of this name, which forged frames leave behind, look for the one that has members."""
+        enter = self.world.look_for if self.world.is_ambiguous(who, group) else self.world.join
+        enter(who, group, wants, create=create, expect=expect)
 
     def _on_event(self, who: str, group: GroupId | None, event: Event) -> None:
         if group is not None and name_of(group) != GROUP:
@@ -356,7 +364,7 @@ class Play:
 
     def _on_its_way(self) -> list[Violation]:
         """Private messages that have neither arrived nor come back."""
-        history = History(self.world.logs_of(GROUP), self.wants)
+        history = History(self.world.logs_of(GROUP), self.world.wants)
         return private(history, after=False)[len(private(history, settled=False, after=False)) :]
 
     def _describe(self) -> str:

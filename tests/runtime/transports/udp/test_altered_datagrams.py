@@ -11,7 +11,7 @@ import pytest
 from antiphon.errors import AntiphonError
 from antiphon.model.ids import Address
 from antiphon.runtime.node import Node
-from antiphon.testing.alterer import FrameAlterer
+from antiphon.sim.alterer import FrameAlterer
 
 NAMES = ("ana", "ben", "cem")
 FRAMES = 20_000

@@ -1,7 +1,7 @@
-"""Real frames with errors in them: bits flipped, or one field changed and the frame encoded again.
+"""Copies of real frames with errors in them: bits flipped, or one field changed and the frame encoded again.
 
-Complements `forger`, which makes frames up: an altered frame has the ids, view and numbers of the group it was taken from, all but one, so
-that nearly every one of them is believed by a group without a key. Everything comes from the generator that is given.
+An altered frame has the ids, view and numbers of the group it was taken from, all but one, so a group without a key believes nearly every
+one of them. Complements `antiphon.testing.forger`, which makes frames up. All randomness comes from the generator that is given.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class FrameAlterer:
         self._rng, self._flips = rng, flips
 
     def alter(self, wire: bytes) -> bytes:
-        """A copy of a frame that differs from it."""
+        """Return a copy of a frame that differs from it."""
         if self._rng.random() >= self._flips:
             for _ in range(_TRIES):
                 try:
