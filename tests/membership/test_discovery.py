@@ -245,5 +245,5 @@ def test_a_forged_group_of_the_same_name_does_not_prevent_a_join(company: Any) -
     world.run(0.5)
     assert len(world.node("c").directory.find("g")) == 2
     world.look_for("c")
-    assert world.settle(10.0)
+    world.run(3.0)
     assert world.seen("a", group) == "ac"
