@@ -20,7 +20,7 @@ from antiphon.model.ids import GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions
 from antiphon.model.view import View
 from antiphon.sync.background import Background
-from antiphon.sync.shelf import Reading, Shelf, Stream, TrackedReading
+from antiphon.sync.shelf import Reading, Shelf, Stream, TrackedIterator
 
 _ANSWER_S = 5.0
 
@@ -143,7 +143,7 @@ class Group:
         return message
 
     def _reading(self, take: Callable[[], T]) -> Reading[T]:
-        return TrackedReading(take, self._shelf) if self._shelf.tracked else Reading(take)
+        return TrackedIterator(take, self._shelf) if self._shelf.tracked else Reading(take)
 
     def batches(self) -> Reading[MessageBatch]:
         """The same, as the batches they came in: cheaper per message."""
