@@ -84,8 +84,8 @@ class Replica:
 async def replica(config: dict[str, Any]) -> None:
     from antiphon import Node
     from antiphon.api.message import MessageBatch
-    from antiphon.api.streams import ViewChange
     from antiphon.errors import AntiphonError
+    from antiphon.model.events import ViewChange
 
     def say(**told: Any) -> None:
         print(json.dumps(told), flush=True)

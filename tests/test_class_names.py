@@ -84,7 +84,7 @@ REPEATED: dict[str, int] = {
     "StoreTranscript": 2,
     "Stored": 2,
     "Story": 2,
-    "Stream": 3,
+    "Stream": 2,
     "Summary": 2,
     "Taken": 2,
     "Tally": 2,

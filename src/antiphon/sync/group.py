@@ -13,9 +13,8 @@ from typing import Any, TypeVar, overload
 from antiphon.api.group import Group as AsyncGroup
 from antiphon.api.group import GroupEvent
 from antiphon.api.message import Letter, Message, MessageBatch, MessageIds
-from antiphon.api.streams import ViewChange
 from antiphon.errors import NotInGroup
-from antiphon.model.events import Why
+from antiphon.model.events import ViewChange, Why
 from antiphon.model.ids import GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions
 from antiphon.model.view import View
