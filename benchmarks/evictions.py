@@ -1,9 +1,13 @@
-"""Evicts members that do not read, with real nodes on loopback TCP, and says how often that succeeded.
+"""Evict members that do not read, with real nodes on loopback TCP, and count how often that succeeds.
+
+Four nodes are in a group with `slow="evict"`. The last one does not read, the first two send without end. A run succeeds when the last
+node is in no other's view within `--limit-s` and both senders have continued after that.
 
     python benchmarks/evictions.py --runs 20                               # fifo, one message at a time
     python benchmarks/evictions.py --runs 20 --order total --batch 100     # total order, many at once
 
-Progress goes to standard error, the result to standard output; exit code 1 when a member was not evicted in time.
+Prints progress to standard error and the result to standard output. Exits with status 1 if a member was not evicted in time, 2 if the
+arguments are wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +17,9 @@ import asyncio
 import sys
 
 from antiphon.bench.evictions import evict
-from antiphon.model.options import Settings
+from antiphon.errors import InvalidOption
+from antiphon.model.options import GroupOptions, Settings
+from antiphon.protocol import registry
 
 
 def main() -> int:
@@ -29,7 +35,18 @@ def main() -> int:
     parser.add_argument("--poll", action="store_true", help="senders use try_send and pause, instead of waiting in send")
     parser.add_argument("--limit-s", type=float, default=20.0, help="seconds after which a member counts as not evicted")
     chosen = parser.parse_args()
-    settings = Settings(inbox_messages=chosen.inbox, window_bytes=chosen.window_bytes)
+    for name, value in (("runs", chosen.runs), ("batch", chosen.batch), ("bytes", chosen.bytes)):
+        if value < 1:
+            parser.error(f"argument --{name}: give at least 1, not {value}")
+    if not 0.0 < chosen.limit_s < float("inf"):
+        parser.error(f"argument --limit-s: give more than 0, not {chosen.limit_s:g}")
+    try:
+        settings = Settings(inbox_messages=chosen.inbox, window_bytes=chosen.window_bytes)
+        registry.stages(GroupOptions(order=chosen.order, slow="evict", slow_s=chosen.slow_s, window=chosen.window))
+    except InvalidOption as error:
+        parser.error(str(error))
+    if chosen.bytes > settings.message_bytes:
+        parser.error(f"argument --bytes: give at most {settings.message_bytes:,}, not {chosen.bytes:,}")
     times: list[float] = []
     for run in range(1, chosen.runs + 1):
         took = asyncio.run(

@@ -6,9 +6,12 @@ same call. The next one follows as soon as this `join` has returned. All members
 
     python benchmarks/restarts.py --restarts 200 --seed 1
 
-Prints a line per ten restarts. Reports failed joins, the times to rejoin, second primaries (a view that a majority of its members
-installed, without a majority of the view before it) and deliveries in different orders. Exits with status 1 if there was any of them, 2 if
-the time is over (`--minutes`).
+Prints a line per ten restarts. Reports failed joins, the times to rejoin, second primaries and deliveries in different orders. Exits with
+status 1 if there was any failed join, second primary or difference, 2 if the arguments are wrong or the time is over (`--minutes`).
+
+A primary view is one that a majority of its members installed. All of them must be one line: each follows from the one before, by the
+views that its members came from, and contains a majority of it. At least three members run at any moment, so a view of a second founding
+(another `origin`) is a second primary too.
 """
 
 from __future__ import annotations
@@ -24,15 +27,27 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 NAMES = ("a", "b", "c", "d")
 OPTIONS: dict[str, Any] = {"order": "total", "partitions": "majority", "delivery": "safe"}
 JOIN_S = 30.0
+MINUTES_LIMIT = 1_440
 PAUSES_S = (0.0, 0.05, 0.2, 0.5, 1.0, 3.0)
 _LINE_BYTES = 1 << 16
+
+
+class InstalledView(NamedTuple):
+    """A view as one member installed it. `previous` is the id of the view that this member came from, None for its first; `origin` is that
+    of the group's founding."""
+
+    id: int
+    members: tuple[str, ...]
+    previous: int | None
+    origin: int
 
 
 class Replica:
@@ -45,7 +60,7 @@ class Replica:
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         self.joined_s: float | None = None
         self.failed = ""
-        self.views: list[tuple[int, tuple[str, ...]]] = []
+        self.views: list[InstalledView] = []
         self.read: list[str] = []
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
@@ -71,7 +86,7 @@ class Replica:
         elif "failed" in told:
             self.failed = told["failed"]
         elif "view" in told:
-            self.views.append((told["view"], tuple(told["members"])))
+            self.views.append(InstalledView(told["view"], tuple(told["members"]), told["previous"], told["origin"]))
         else:
             self.read += told["read"]
 
@@ -84,8 +99,8 @@ class Replica:
 async def replica(config: dict[str, Any]) -> None:
     from antiphon import Node
     from antiphon.api.message import MessageBatch
-    from antiphon.api.streams import ViewChange
     from antiphon.errors import AntiphonError
+    from antiphon.model.events import ViewChange
 
     def say(**told: Any) -> None:
         print(json.dumps(told), flush=True)
@@ -97,6 +112,7 @@ async def replica(config: dict[str, Any]) -> None:
             say(failed=str(error))
             return
         say(joined=True)
+        origin = node.core.memberships[group.id].origin
 
         async def send() -> None:
             while True:
@@ -106,24 +122,52 @@ async def replica(config: dict[str, Any]) -> None:
         sending = asyncio.create_task(send())
         async for event in group.events():
             if isinstance(event, ViewChange):
-                say(view=event.view.id, members=event.view.members)
+                previous = None if event.previous is None else event.previous.id
+                say(view=event.view.id, members=event.view.members, previous=previous, origin=origin)
             elif isinstance(event, MessageBatch):
                 say(read=[str(message.id) + message.sender for message in event])
         sending.cancel()
 
 
+def second_primaries(views_by_replica: Iterable[Iterable[InstalledView]]) -> list[str]:
+    """Return a sentence for each primary view that does not continue the line of the primary views before it."""
+    reports_by_id: dict[int, list[InstalledView]] = {}
+    for views in views_by_replica:
+        for view in views:
+            reports_by_id.setdefault(view.id, []).append(view)
+    line = [
+        reports[0]
+        for _, reports in sorted(reports_by_id.items(), key=lambda item: (item[1][0].origin, item[0]))
+        if 2 * len(reports) > len(reports[0].members)
+    ]
+    found = []
+    for before, after in pairwise(line):
+        earlier, later = (f"view {view.id} {list(view.members)}" for view in (before, after))
+        common = len(set(before.members) & set(after.members))
+        if before.origin != after.origin:
+            found.append(f"{later} is of a second founding: its origin is {after.origin}, that of {earlier} is {before.origin}")
+        elif before.id not in _ancestors(after.id, reports_by_id):
+            found.append(f"{later} does not follow from {earlier}")
+        elif 2 * common <= len(before.members) and not (len(before.members) == 2 and before.members[0] in after.members):
+            found.append(f"{later} has no majority of {earlier}")
+    return found
+
+
+def _ancestors(id: int, reports_by_id: dict[int, list[InstalledView]]) -> set[int]:
+    """Return the ids of all views from which members came into this one, directly or through other views."""
+    found: set[int] = set()
+    waiting = [id]
+    while waiting:
+        for report in reports_by_id.get(waiting.pop(), ()):
+            if report.previous is not None and report.previous not in found:
+                found.add(report.previous)
+                waiting.append(report.previous)
+    return found
+
+
 def judge(replicas: list[Replica]) -> tuple[list[str], list[str]]:
     """Return the second primaries and the differences in order that the replicas' reports show."""
-    installs: dict[int, tuple[tuple[str, ...], int]] = {}
-    for one in replicas:
-        for id, members in one.views:
-            installs[id] = (members, installs.get(id, (members, 0))[1] + 1)
-    line = [(id, members) for id, (members, count) in sorted(installs.items()) if 2 * count > len(members)]
-    second = [
-        f"view {later} {after} has no majority of view {earlier} {before}"
-        for (earlier, before), (later, after) in pairwise(line)
-        if 2 * len(set(before) & set(after)) <= len(before) and not (len(before) == 2 and before[0] in after)
-    ]
+    second = second_primaries(one.views for one in replicas)
     longest = max((one.read for one in replicas), key=len, default=[])
     place = {message: index for index, message in enumerate(longest)}
     differences = []
@@ -159,6 +203,7 @@ def campaign(restarts: int, seed: int, minutes: float) -> int:
                     code = 2
                     break
                 running[name].kill()
+                retired.append(running[name])
                 running[name] = Replica(name, addresses)
             elif (joined_s := running[name].joined_s) is not None:
                 rejoin_s.append(joined_s)
@@ -206,12 +251,16 @@ def _free_ports(count: int) -> list[int]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--restarts", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=30.0, help="end after this many minutes")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--restarts", type=int, default=200, help="number of restarts (default: 200)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the choice of members and pauses (default: 1)")
+    parser.add_argument("--minutes", type=float, default=30.0, help="end after this many minutes (default: 30)")
     parser.add_argument("--replica", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.restarts < 1:
+        parser.error(f"argument --restarts: give at least 1, not {arguments.restarts}")
+    if not 0.0 < arguments.minutes <= MINUTES_LIMIT:
+        parser.error(f"argument --minutes: give more than 0 and at most {MINUTES_LIMIT:,}, not {arguments.minutes:g}")
     if arguments.replica:
         asyncio.run(replica(json.loads(arguments.replica)))
         return 0

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from antiphon import sync as sync
     from antiphon.api.group import Group
     from antiphon.api.message import Letter, Message, MessageBatch, MessageIds
-    from antiphon.api.streams import ViewChange
     from antiphon.errors import (
         AntiphonError,
         AskRefused,
@@ -31,7 +30,17 @@ if TYPE_CHECKING:
         WouldBlock,
     )
     from antiphon.model.control import GroupInfo
-    from antiphon.model.events import MissedMessages, NoMajority, Stabilised, StoreLost, StoreRestored, Synchronised, Undelivered, Why
+    from antiphon.model.events import (
+        MissedMessages,
+        NoMajority,
+        Stabilised,
+        StoreLost,
+        StoreRestored,
+        Synchronised,
+        Undelivered,
+        ViewChange,
+        Why,
+    )
     from antiphon.model.ids import MessageId
     from antiphon.model.options import GroupOptions, Settings
     from antiphon.model.payload import BadPayload
@@ -115,7 +124,6 @@ __all__ = [
 _NAMES_BY_MODULE = {
     "antiphon.api.group": ("Group",),
     "antiphon.api.message": ("Letter", "Message", "MessageBatch", "MessageIds"),
-    "antiphon.api.streams": ("ViewChange",),
     "antiphon.errors": (
         "AntiphonError",
         "AskRefused",
@@ -140,6 +148,7 @@ _NAMES_BY_MODULE = {
         "StoreRestored",
         "Synchronised",
         "Undelivered",
+        "ViewChange",
         "Why",
     ),
     "antiphon.model.ids": ("MessageId",),

@@ -20,7 +20,7 @@ from antiphon.store.subscription import Subscription
 SOURCE = Path(antiphon.__file__).parent
 PUBLIC = (antiphon.Node, ApiNode, Group, StoreGroup, ArchivedGroup, antiphon.Store, antiphon.Topic, Subscription)
 ITERATORS = {"__aiter__", "__anext__", "__iter__"}
-MACHINERY = {"NodeCore", "Stream", "ContactEvents", "Reading", "Batches", "Backend", "Publisher", "Collected"}
+MACHINERY = {"NodeCore", "EventStream", "Reading", "Batches", "Backend", "Publisher", "Collected"}
 """Iterators, and what is for those who look inside: users have no reason to name these."""
 
 

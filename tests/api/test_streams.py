@@ -7,8 +7,8 @@ import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
-from antiphon.api.streams import Feed
 from antiphon.sim.world import World
+from antiphon.store.event_stream import EventFeed
 
 
 def watch(stream: AsyncIterator[Any], seen: list[Any]) -> None:
@@ -70,7 +70,7 @@ def test_a_stream_that_nobody_waits_for_is_forgotten() -> None:
     """Every look at what was discovered would keep a list of 1,024 entries for ever."""
 
     async def story() -> None:
-        feed: Feed[int] = Feed()
+        feed: EventFeed[int] = EventFeed()
         stream = feed.listen()
         waiting = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0)

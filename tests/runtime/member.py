@@ -17,9 +17,8 @@ import zlib
 from typing import Any
 
 from antiphon.api.message import MessageBatch
-from antiphon.api.streams import ViewChange
 from antiphon.errors import AntiphonError
-from antiphon.model.events import MissedMessages
+from antiphon.model.events import MissedMessages, ViewChange
 from antiphon.model.options import Settings
 from antiphon.runtime.node import Node
 

@@ -16,7 +16,7 @@ from antiphon.api.driver import Cancellable, Driver, Receive
 from antiphon.api.group import Group
 from antiphon.api.message import Letter, Message, MessageBatch
 from antiphon.api.node import Node
-from antiphon.api.streams import ViewChange
+from antiphon.model.events import ViewChange
 from antiphon.model.payload import BadPayload
 
 __all__ = ["BadPayload", "Cancellable", "Driver", "Group", "Letter", "Message", "MessageBatch", "Node", "Receive", "ViewChange"]

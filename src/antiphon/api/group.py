@@ -19,7 +19,6 @@ from antiphon.api.message import Letter, Message, MessageBatch, MessageIds, mess
 from antiphon.api.questions import Question, Questions
 from antiphon.api.reading import Reading
 from antiphon.api.state_requests import StateRequests, TrackedReading
-from antiphon.api.streams import Feed, Stream, ViewChange
 from antiphon.errors import AntiphonError, InvalidOption, JoinFailed, NoQuorum, NotAMember, NotInGroup, TimedOut, UsageError, WouldBlock
 from antiphon.model.events import (
     Delivery,
@@ -38,6 +37,7 @@ from antiphon.model.events import (
     StoreRestored,
     Synchronised,
     Undelivered,
+    ViewChange,
     Why,
     Writable,
 )
@@ -47,6 +47,7 @@ from antiphon.model.options import GroupOptions
 from antiphon.model.payload import PayloadCodec
 from antiphon.model.view import View
 from antiphon.protocol.sync.unread import UnreadEvent
+from antiphon.store.event_stream import EventFeed, EventStream
 
 if TYPE_CHECKING:
     from antiphon.api.node import Node
@@ -76,7 +77,7 @@ class Group:
         )
         self._requests = None if state is None else StateRequests(state, self._inbox, self._provide_state)
         """Answers those who want the application's state, if it gives one."""
-        self._views: Feed[ViewChange] = Feed()
+        self._views: EventFeed[ViewChange] = EventFeed()
         self._view: View | None = None
         self._line = Line()
         """Sends to the group that wait for credit."""
@@ -118,7 +119,7 @@ class Group:
         """Whether `view` may be out of date because this member has lost the store that decides it. Always False on a network."""
         return False
 
-    def views(self) -> Stream[ViewChange]:
+    def views(self) -> EventStream[ViewChange]:
         """The changes of the view from now on, each listener its own stream. To see them between the messages, read `events`."""
         return self._views.listen()
 

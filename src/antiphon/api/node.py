@@ -25,7 +25,6 @@ from antiphon.api.group import Group, State
 from antiphon.api.name_servers import NameServerQuestions
 from antiphon.api.node_arguments import fit_settings, is_on_store, parse_history, parse_options
 from antiphon.api.store_group import StoreGroup
-from antiphon.api.streams import Feed, Stream
 from antiphon.errors import InvalidOption, JoinFailed, NotInGroup, SendRefused, TimedOut, UsageError, WouldBlock
 from antiphon.model.control import GroupInfo, Wants
 from antiphon.model.events import (
@@ -46,6 +45,7 @@ from antiphon.model.recording import Recorder
 from antiphon.protocol.node import NodeCore
 from antiphon.protocol.sync.unread import UnreadEvent
 from antiphon.store import Store, Topic
+from antiphon.store.event_stream import EventFeed, EventStream
 
 CLOSE_S = 5.0
 _FEW = 4
@@ -87,8 +87,8 @@ class Node:
         """Groups that are looked for, to be joined."""
         self._names_entering: set[str] = set()
         """Names of groups on the store that are being joined."""
-        self._discovered: Feed[GroupInfo] = Feed()
-        self._vanished: Feed[GroupInfo] = Feed()
+        self._discovered: EventFeed[GroupInfo] = EventFeed()
+        self._vanished: EventFeed[GroupInfo] = EventFeed()
         self._questions = NameServerQuestions()
         self._refused_by_group: dict[GroupId, GuestRefused] = {}
         self._namesakes: dict[GroupId, GroupId] = {}
@@ -340,11 +340,11 @@ class Node:
     def forget(self, group: GroupId) -> None:
         self._groups.pop(group, None)
 
-    def discovered(self) -> Stream[GroupInfo]:
+    def discovered(self) -> EventStream[GroupInfo]:
         """The groups that this node has heard of and is not in, and from now on those it hears of."""
         return self._discovered.listen(self.core.known())
 
-    def vanished(self) -> Stream[GroupInfo]:
+    def vanished(self) -> EventStream[GroupInfo]:
         """Stream the groups that end from now on, as they were last known: their last member left. A group whose members all crashed is not
         heard to end."""
         return self._vanished.listen()

@@ -23,7 +23,7 @@ from antiphon.bench.work import Work
 from antiphon.trace.reader import read
 
 
-class Pair(Struct, frozen=True):
+class RecordingPair(Struct, frozen=True):
     """One run without and one with a trace."""
 
     off: Result
@@ -45,12 +45,12 @@ class Pair(Struct, frozen=True):
         return cpu_ratio(self.on, self.off) or 1.0
 
 
-class Cost(Struct, frozen=True):
+class RecordingCost(Struct, frozen=True):
     """What came of the pairs: `rate` and `cpu` are what is left of the deliveries per second, and per CPU second."""
 
     rate: float
     cpu: float
-    pairs: list[Pair]
+    pairs: list[RecordingPair]
 
     @property
     def kept(self) -> bool:
@@ -62,7 +62,7 @@ class Cost(Struct, frozen=True):
         return {"kept": self.kept, **msgspec.to_builtins(self), "ratios": ratios}
 
 
-def cost(work: Work, pairs: int, directory: Path | None, progress: Callable[[str], None]) -> Cost:
+def cost(work: Work, pairs: int, directory: Path | None, progress: Callable[[str], None]) -> RecordingCost:
     """Measures so many pairs. The traces stay in `directory` if one is given."""
     measured = []
     with _place(directory) as place:
@@ -76,18 +76,18 @@ def cost(work: Work, pairs: int, directory: Path | None, progress: Callable[[str
             measured.append(_pair(results[""], results[str(trace)], trace))
             if directory is None:
                 shutil.rmtree(trace)
-    return Cost(
+    return RecordingCost(
         round(statistics.median(pair.rate for pair in measured), 3), round(statistics.median(pair.cpu for pair in measured), 3), measured
     )
 
 
-def _pair(off: Result, on: Result, trace: Path) -> Pair:
+def _pair(off: Result, on: Result, trace: Path) -> RecordingPair:
     contents = read(trace)
     writers = contents.writers()
     broken = sum(bool(file.reason) for file in contents.files)
     missing = sum(writer.missing + (writer.ended != "close") for writer in writers) + broken
     size = sum(path.stat().st_size for path in trace.rglob("*.parquet"))
-    return Pair(off, on, contents.table.num_rows, missing, size, sum(writer.deliveries for writer in writers))
+    return RecordingPair(off, on, contents.table.num_rows, missing, size, sum(writer.deliveries for writer in writers))
 
 
 @contextmanager

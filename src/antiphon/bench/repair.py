@@ -31,7 +31,7 @@ MEMBERS = 4
 _LIMIT_S = 600.0
 
 
-class Weather(NamedTuple):
+class ArrivalCondition(NamedTuple):
     """How long frames take, from `low_ms` to `high_ms`, and the share of them that is lost."""
 
     low_ms: float
@@ -40,20 +40,20 @@ class Weather(NamedTuple):
 
 
 WEATHERS = (
-    *(Weather(1.0, 1.0, loss) for loss in (0.0, 0.01, 0.05, 0.2)),
-    *(Weather(1.0, 5.0, loss) for loss in (0.0, 0.01, 0.05, 0.2)),
-    *(Weather(0.0, 20.0, loss) for loss in (0.0, 0.05)),
-    *(Weather(0.0, 200.0, loss) for loss in (0.0, 0.01)),
+    *(ArrivalCondition(1.0, 1.0, loss) for loss in (0.0, 0.01, 0.05, 0.2)),
+    *(ArrivalCondition(1.0, 5.0, loss) for loss in (0.0, 0.01, 0.05, 0.2)),
+    *(ArrivalCondition(0.0, 20.0, loss) for loss in (0.0, 0.05)),
+    *(ArrivalCondition(0.0, 200.0, loss) for loss in (0.0, 0.01)),
 )
 
 
-def rows(messages: int = 5_000, seed: int = 1, weathers: tuple[Weather, ...] = WEATHERS) -> Iterator[dict[str, object]]:
+def rows(messages: int = 5_000, seed: int = 1, weathers: tuple[ArrivalCondition, ...] = WEATHERS) -> Iterator[dict[str, object]]:
     """One row for each network."""
     for weather in weathers:
         yield row(weather, messages, seed)
 
 
-def row(weather: Weather, messages: int, seed: int = 1, settings: Settings | None = None) -> dict[str, object]:
+def row(weather: ArrivalCondition, messages: int, seed: int = 1, settings: Settings | None = None) -> dict[str, object]:
     """Runs one group on one network until every member has every message."""
     low, high = weather.low_ms / 1_000, weather.high_ms / 1_000
     latency = Constant(low) if low == high else Uniform(low, high)

@@ -16,7 +16,7 @@ from rich.table import Table
 from antiphon.cli import arguments, terminal
 
 if TYPE_CHECKING:
-    from antiphon.bench.topics.rows import Growth, Row
+    from antiphon.bench.topics.rows import Row, TopicGrowth
 
 _LENGTH_LIMIT = 100_000_000
 _SUBSCRIBERS_LIMIT = 100_000
@@ -50,7 +50,7 @@ def topics(
     if plot is not None:
         arguments.writable(plot, "--plot", (".png", ".svg"))
     found: list[Row] = []
-    grown: list[Growth] = []
+    grown: list[TopicGrowth] = []
     timed: dict[str, dict[str, list[float]]] = {}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="antiphon-bench-")))
@@ -79,7 +79,7 @@ async def _measure(
     growth: tuple[tuple[int, int], tuple[int, int]] | None,
     advance: terminal.Advance,
     found: list[Row],
-    grown: list[Growth],
+    grown: list[TopicGrowth],
     timed: dict[str, dict[str, list[float]]],
 ) -> None:
     from antiphon.bench.topics import rows
@@ -120,7 +120,7 @@ def _two(text: str, flag: str, limit: int) -> tuple[int, int]:
     return small, large
 
 
-def _show(found: list[Row], grown: list[Growth], timed: dict[str, dict[str, list[float]]], plot: Path | None) -> None:
+def _show(found: list[Row], grown: list[TopicGrowth], timed: dict[str, dict[str, list[float]]], plot: Path | None) -> None:
     table = Table("store", "operation")
     for heading in ("batch", "values/s", "bare store", "ratio"):
         table.add_column(heading, justify="right")

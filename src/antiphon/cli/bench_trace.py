@@ -63,9 +63,9 @@ def trace(
 
 
 def _table(told: object) -> Table:
-    from antiphon.bench.recording import Cost
+    from antiphon.bench.recording import RecordingCost
 
-    assert isinstance(told, Cost)
+    assert isinstance(told, RecordingCost)
     table = Table()
     for heading in ("without, deliveries/s", "with", "rate", "by CPU", "rows", "rows/s at a member", "bytes/delivery"):
         table.add_column(heading, justify="right")

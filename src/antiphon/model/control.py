@@ -3,44 +3,44 @@
 Like the data frames these are MessagePack arrays whose first element is the tag. All of them may be lost, doubled and overtaken: whoever
 needs an answer asks again. Ranges of message numbers are written flat, `[low, high, low, high, …]`, sorted and disjoint.
 
-| frame        | tag | says                                                                                      |
-|--------------|-----|-------------------------------------------------------------------------------------------|
-| Advertise    | 6   | a node has come, or is still there: tell it, and everyone, which groups there are         |
-| Groups       | 7   | the groups that a node is in (or, asked as a name server, knows)                          |
-| AskGroups    | 8   | a question to one node as a name server                                                   |
-| Ended        | 9   | the last member has left a group                                                          |
-| Join         | 10  | somebody wants to be in the next view                                                     |
-| Leave        | 11  | a member wants to be out of the next view                                                 |
-| Suspect      | 12  | a member no longer hears others, or is held up by them                                    |
-| Propose      | 13  | a coordinator begins a change                                                             |
-| State        | 14  | a participant has stopped, and what it holds of its old view                              |
-| Target       | 15  | what everyone of one old view must hold before the new one begins                         |
-| Flushed      | 16  | a participant holds all of it                                                             |
-| Prepare      | 39  | the new view, to be stored (under the `majority` policy)                                  |
-| Prepared     | 40  | it is                                                                                     |
-| Install      | 17  | the new view                                                                              |
-| Acknowledge  | 18  | a member has installed it, and perhaps caught up                                          |
-| Stable       | 19  | every member has, both                                                                    |
-| Refuse       | 20  | no, and why                                                                               |
-| Beacon       | 21  | one side of a group looks for others                                                      |
-| Gone         | 22  | there is no such member here (any more)                                                   |
-| Beat         | 23  | a member lives, where nothing else says so                                                |
-| Ping         | 24  | do you hear me?                                                                           |
-| Pong         | 25  | yes                                                                                       |
-| Enquire      | 26  | do you hear that one?                                                                     |
-| Vouch        | 27  | I hear it                                                                                 |
-| Detour       | 37  | I do not hear you: send to me through that one                                            |
-| Relay        | 28  | a frame on its way through a third node                                                   |
-| SyncRequest  | 29  | what a member has, and what it wants of the rest                                          |
-| SyncAnswer   | 30  | some of what it lacks                                                                     |
-| AskState     | 31  | the next pieces of the application's state, please                                        |
-| StatePiece   | 32  | one piece                                                                                 |
-| Private      | 33  | a message to one member                                                                   |
-| Received     | 34  | up to which number one member's private messages have come                                |
-| Guest        | 35  | messages to an open group from outside                                                    |
-| Taken        | 36  | up to which number they have been taken                                                   |
-| Candidate    | 44  | a node is ready to found a group together with the other founders                         |
-| SyncAgain    | 38  | parts of an answer that did not arrive                                                    |
+| frame             | tag | says                                                                                      |
+|-------------------|-----|-------------------------------------------------------------------------------------------|
+| Advertise         | 6   | a node has come, or is still there: tell it, and everyone, which groups there are         |
+| Groups            | 7   | the groups that a node is in (or, asked as a name server, knows)                          |
+| AskGroups         | 8   | a question to one node as a name server                                                   |
+| Ended             | 9   | the last member has left a group                                                          |
+| Join              | 10  | somebody wants to be in the next view                                                     |
+| Leave             | 11  | a member wants to be out of the next view                                                 |
+| Suspect           | 12  | a member no longer hears others, or is held up by them                                    |
+| Propose           | 13  | a coordinator begins a change                                                             |
+| State             | 14  | a participant has stopped, and what it holds of its old view                              |
+| Target            | 15  | what everyone of one old view must hold before the new one begins                         |
+| Flushed           | 16  | a participant holds all of it                                                             |
+| Prepare           | 39  | the new view, to be stored (under the `majority` policy)                                  |
+| Prepared          | 40  | it is                                                                                     |
+| Install           | 17  | the new view                                                                              |
+| Acknowledge       | 18  | a member has installed it, and perhaps caught up                                          |
+| Stable            | 19  | every member has, both                                                                    |
+| Refuse            | 20  | no, and why                                                                               |
+| Beacon            | 21  | one side of a group looks for others                                                      |
+| Gone              | 22  | there is no such member here (any more)                                                   |
+| Beat              | 23  | a member lives, where nothing else says so                                                |
+| Ping              | 24  | do you hear me?                                                                           |
+| Pong              | 25  | yes                                                                                       |
+| Enquire           | 26  | do you hear that one?                                                                     |
+| Vouch             | 27  | I hear it                                                                                 |
+| Detour            | 37  | I do not hear you: send to me through that one                                            |
+| Relay             | 28  | a frame on its way through a third node                                                   |
+| SyncRequest       | 29  | what a member has, and what it wants of the rest                                          |
+| SyncAnswer        | 30  | some of what it lacks                                                                     |
+| AskState          | 31  | the next pieces of the application's state, please                                        |
+| StatePiece        | 32  | one piece                                                                                 |
+| Private           | 33  | a message to one member                                                                   |
+| Received          | 34  | up to which number one member's private messages have come                                |
+| Guest             | 35  | messages to an open group from outside                                                    |
+| Taken             | 36  | up to which number they have been taken                                                   |
+| FoundingCandidate | 44  | a node is ready to found a group together with the other founders                         |
+| SyncAgain         | 38  | parts of an answer that did not arrive                                                    |
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Join(Struct, array_like=True, tag=10, frozen=True):
     options: GroupOptions
 
 
-class Candidate(Struct, array_like=True, tag=44, frozen=True):
+class FoundingCandidate(Struct, array_like=True, tag=44, frozen=True):
     """The sender is in no view of the group and is one of the founders that `options.expect` describes."""
 
     group: GroupId
@@ -528,7 +528,7 @@ class Taken(Struct, array_like=True, tag=36, frozen=True):
 Control: TypeAlias = (
     Advertise | Groups | AskGroups | Ended | Join | Leave | Suspect | Propose | State | Target | Flushed | Prepare | Prepared
     | Install | Acknowledge | Stable | Refuse | Beacon | Gone | Beat | Ping | Pong | Enquire | Vouch | Detour | Relay | SyncRequest
-    | SyncAnswer | SyncAgain | AskState | StatePiece | Private | Received | Guest | Taken | Candidate
+    | SyncAnswer | SyncAgain | AskState | StatePiece | Private | Received | Guest | Taken | FoundingCandidate
 )  # fmt: skip
 
 CONTROL_KINDS: dict[int, str] = {

@@ -46,6 +46,16 @@ class Installed(Struct, frozen=True):
     sides: tuple[tuple[MemberId, ...], ...] = ()
 
 
+class ViewChange(Struct, frozen=True):
+    """The group is `view` from here on. More than one of `sides` is a merge: each has the members that come from one old view."""
+
+    view: View
+    previous: View | None
+    joined: tuple[MemberId, ...]
+    left: tuple[MemberId, ...]
+    sides: tuple[tuple[MemberId, ...], ...] = ()
+
+
 class Writable(Struct, frozen=True):
     """A send that was refused would be accepted now."""
 

@@ -329,7 +329,7 @@ class NodeCore:
             return False
         group: GroupId = frame.group  # type: ignore[union-attr]
         member = self.memberships.get(group)
-        if kind is c.Candidate and (member is None or member.view is not None):
+        if kind is c.FoundingCandidate and (member is None or member.view is not None):
             if member is not None:
                 self.directory.introduce(now, source, member.info())  # there is nothing to found
         elif member is not None and (kind in _DATA or kind not in _ABOUT_NODES):

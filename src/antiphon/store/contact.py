@@ -4,23 +4,22 @@ Each part that calls the store (`reader`, `keeper`) reports its failures and ans
 them has failed for `lost_s` without an answer in between, and restored when all of them have been answered again. So a single lost answer
 is no event, and a store that can be read but not written is lost too: its members cannot beat.
 
-Costs nothing while the store answers. Keeps one entry per part, and up to `_LIMIT` events per listener.
+Costs nothing while the store answers. Keeps one entry per part.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import weakref
-from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import TypeAlias
 
 from antiphon.errors import StoreUnreachable
 from antiphon.model.events import StoreLost, StoreRestored
 
 LOST_S = 1.0
-_LIMIT = 64
+EVENT_LIMIT = 64
+"""Events that a listener may leave unread."""
 
 log = logging.getLogger("antiphon.store")
 
@@ -73,67 +72,3 @@ class StoreContact:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-class ContactEvents(AsyncIterator[ContactEvent]):
-    """The losses and restorations of a contact, from the moment it was asked for. It ends with the subscription. It may be cancelled while
-    it waits, and read on later."""
-
-    def __init__(self) -> None:
-        self.missed = 0
-        """How many events were dropped because they were not read in time."""
-        self._events: deque[ContactEvent] = deque()
-        self._ended = False
-        self._waiter: asyncio.Future[None] | None = None
-
-    async def __anext__(self) -> ContactEvent:
-        while not self._events:
-            if self._ended:
-                raise StopAsyncIteration
-            if self._waiter is None or self._waiter.done():
-                self._waiter = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._waiter)
-        return self._events.popleft()
-
-    def put(self, event: ContactEvent) -> None:
-        if len(self._events) >= _LIMIT:
-            self._events.popleft()
-            self.missed += 1
-        self._events.append(event)
-        self._wake()
-
-    def end(self) -> None:
-        self._ended = True
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-
-class ContactFeed:
-    """Gives each event to all listeners that somebody still holds."""
-
-    def __init__(self) -> None:
-        self._listeners: weakref.WeakSet[ContactEvents] = weakref.WeakSet()
-        self._ended = False
-
-    def listen(self, lost: StoreLost | None) -> ContactEvents:
-        """Return a stream of the events from now on, which begins with the loss that lasts."""
-        events = ContactEvents()
-        if lost is not None:
-            events.put(lost)
-        if self._ended:
-            events.end()
-        else:
-            self._listeners.add(events)
-        return events
-
-    def tell(self, event: ContactEvent) -> None:
-        for listener in list(self._listeners):
-            listener.put(event)
-
-    def end(self) -> None:
-        self._ended = True
-        for listener in list(self._listeners):
-            listener.end()

@@ -24,8 +24,9 @@ from antiphon.errors import AntiphonError, Fenced, InvalidOption, TimedOut, Usag
 from antiphon.model.payload import PayloadCodec
 from antiphon.model.ranges import Ranges
 from antiphon.store import retention
-from antiphon.store.contact import ContactEvents, ContactFeed, StoreContact
+from antiphon.store.contact import EVENT_LIMIT, ContactEvent, StoreContact
 from antiphon.store.continuation import Continuation, look
+from antiphon.store.event_stream import EventFeed, EventStream
 from antiphon.store.prefetch import Prefetch
 from antiphon.store.recorded import ranges_of
 from antiphon.store.records import SECOND, Gap, Moment, Subscriber, Value, checked_lease, checked_seqs
@@ -44,7 +45,7 @@ class Subscription:
         self._succession = Succession(record.position, Ranges(record.marks))
         self._expired = 0
         decode = None if codec is None else codec.decode
-        self._contact_feed = ContactFeed()
+        self._contact_feed: EventFeed[ContactEvent] = EventFeed(EVENT_LIMIT)
         of = f"subscription {record.id} to {record.topic}"
         self._contact = StoreContact(of, store.url, store.settings.lost_s, self._contact_feed.tell)
         self._prefetch = Prefetch(
@@ -99,10 +100,11 @@ class Subscription:
         """Whether the store answers this subscription. While it does not, only what was read ahead is delivered."""
         return self._contact.lost is None
 
-    def events(self) -> ContactEvents:
+    def events(self) -> EventStream[ContactEvent]:
         """`StoreLost` when the store has not answered for `lost_s`, `StoreRestored` when it answers again; from now on, beginning with a
         loss that lasts. Each listener has its own stream, which ends with the subscription; reading values is not affected."""
-        return self._contact_feed.listen(self._contact.lost)
+        lost = self._contact.lost
+        return self._contact_feed.listen(() if lost is None else (lost,))
 
     @property
     def settings(self) -> StoreSettings:

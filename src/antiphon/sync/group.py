@@ -13,14 +13,13 @@ from typing import Any, TypeVar, overload
 from antiphon.api.group import Group as AsyncGroup
 from antiphon.api.group import GroupEvent
 from antiphon.api.message import Letter, Message, MessageBatch, MessageIds
-from antiphon.api.streams import ViewChange
 from antiphon.errors import NotInGroup
-from antiphon.model.events import Why
+from antiphon.model.events import ViewChange, Why
 from antiphon.model.ids import GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions
 from antiphon.model.view import View
 from antiphon.sync.background import Background
-from antiphon.sync.shelf import Reading, Shelf, Stream, TrackedReading
+from antiphon.sync.shelf import Reading, Shelf, Stream, TrackedIterator
 
 _ANSWER_S = 5.0
 
@@ -143,7 +142,7 @@ class Group:
         return message
 
     def _reading(self, take: Callable[[], T]) -> Reading[T]:
-        return TrackedReading(take, self._shelf) if self._shelf.tracked else Reading(take)
+        return TrackedIterator(take, self._shelf) if self._shelf.tracked else Reading(take)
 
     def batches(self) -> Reading[MessageBatch]:
         """The same, as the batches they came in: cheaper per message."""

@@ -216,7 +216,7 @@ class AsyncEntries(Protocol[Given_co]):
     def __anext__(self) -> Coroutine[Any, Any, Given_co]: ...
 
 
-class TrackedReading(Reading[Entry], Generic[Entry]):
+class TrackedIterator(Reading[Entry], Generic[Entry]):
     """A reading of a group whose state is asked for: it says when its reader handles a message, and when it comes back."""
 
     __slots__ = ("_shelf",)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from antiphon.errors import InvalidName, InvalidOption, StoreUnreachable, TimedOut, UsageError
 from antiphon.model.events import StoreLost, StoreRestored
 from antiphon.store import Gap, Value
+from antiphon.store.contact import EVENT_LIMIT
 
 # -- reading -------------------------------------------------------------------------------------------------------------------
 
@@ -396,6 +399,44 @@ async def test_a_subscription_says_that_it_has_lost_the_store(opened: Any, fickl
         await subscription.close()
         assert [event async for event in events] == []
         assert [event async for event in subscription.events()] == []
+
+
+async def test_a_watcher_of_the_store_that_nothing_refers_to_is_kept(opened: Any, fickle: Any, filled: Any) -> None:
+    """`create_task(watch(subscription.events()))` would end with the first garbage collection, and the outage be reported to nobody."""
+    seen: list[type] = []
+
+    def watch(events: AsyncIterator[Any]) -> None:
+        async def read() -> None:
+            async for event in events:
+                seen.append(type(event))
+
+        asyncio.create_task(read())  # noqa: RUF006
+
+    async with opened(fickle, lost_s=0.05, retry_max_s=0.01) as store:
+        subscription = await (await filled(store, 1)).subscribe(id="s")
+        await subscription.read(20)
+        watch(subscription.events())
+        other = subscription.events()
+        await asyncio.sleep(0)
+        gc.collect()
+        fickle.down = True
+        assert isinstance(await anext(other), StoreLost)
+        fickle.down = False
+        assert isinstance(await anext(other), StoreRestored)
+        await asyncio.sleep(0)
+    assert seen == [StoreLost, StoreRestored]
+
+
+async def test_a_listener_that_does_not_read_loses_the_oldest_events(opened: Any, fickle: Any, filled: Any) -> None:
+    """A store that comes and goes for days would fill the memory of a program that reads no events."""
+    async with opened(fickle) as store:
+        subscription = await (await filled(store, 1)).subscribe(id="s")
+        events = subscription.events()
+        for number in range(EVENT_LIMIT + 3):
+            subscription._contact_feed.tell(StoreRestored(float(number)))
+        await subscription.close()
+        assert [event.away_s async for event in events] == [float(number) for number in range(3, EVENT_LIMIT + 3)]
+        assert events.missed == 3
 
 
 async def test_a_lost_answer_is_no_outage_of_a_subscription(opened: Any, fickle: Any, filled: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from antiphon.api.streams import ViewChange
+from antiphon.model.events import ViewChange
 from antiphon.model.ids import MemberId
 
 _NAMED = 5

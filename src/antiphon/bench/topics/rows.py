@@ -32,7 +32,7 @@ class Row(Struct, frozen=True, kw_only=True):
     ratio: float
 
 
-class Growth(Struct, frozen=True, kw_only=True):
+class TopicGrowth(Struct, frozen=True, kw_only=True):
     """Whether an operation gets dearer: `ratio` is the time of a batch in the large case over that in the small one."""
 
     store: str
@@ -74,7 +74,7 @@ async def rows(url: str, folder: Path, size: int, pairs: int, turn_s: float, tol
     return found
 
 
-async def growth(url: str, size: int, of: str, small: int, large: int, pairs: int, told: Callable[[], None]) -> list[Growth]:
+async def growth(url: str, size: int, of: str, small: int, large: int, pairs: int, told: Callable[[], None]) -> list[TopicGrowth]:
     """Whether costs grow with the length of a topic, or with its subscribers."""
     batch, found = 64, []
     cases = []
@@ -98,7 +98,8 @@ async def growth(url: str, size: int, of: str, small: int, large: int, pairs: in
                 spent = [await _timed(case, operation, batch) for case in cases]
                 ratios.append(spent[1] / spent[0])
                 told()
-            row = Growth(store=url.partition(":")[0], operation=operation, of=of, small=small, large=large, ratio=round(median(ratios), 3))
+            ratio = round(median(ratios), 3)
+            row = TopicGrowth(store=url.partition(":")[0], operation=operation, of=of, small=small, large=large, ratio=ratio)
             found.append(row)
     finally:
         for case in cases:

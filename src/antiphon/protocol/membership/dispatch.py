@@ -39,7 +39,7 @@ class Dispatch:
             c.Pong: self._receive_pong,
             c.Vouch: member.detector.receive_vouch,
             c.Guest: member.guests.receive_guest,
-            c.Candidate: member.founding.receive_candidate,
+            c.FoundingCandidate: member.founding.receive_candidate,
         }
         self._from_members: dict[type, Callable[[Any, MemberId], None]] = {
             c.SyncRequest: member.catching_up.sync.receive_request,

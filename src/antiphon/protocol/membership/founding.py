@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from antiphon.model import codec
-from antiphon.model.control import Candidate, Seat
+from antiphon.model.control import FoundingCandidate, Seat
 from antiphon.model.events import JoinWaiting
 from antiphon.model.ids import Address, MemberId, name_of
 from antiphon.model.options import GroupOptions
@@ -73,7 +73,7 @@ class Founding:
         if self._timer is not None:
             self._timer.cancel()
 
-    def receive_candidate(self, frame: Candidate, source: Address) -> None:
+    def receive_candidate(self, frame: FoundingCandidate, source: Address) -> None:
         """Take the announcement of another candidate; `NodeCore` answers those that come when this member is in a view."""
         port = self._port
         name, mine = name_of(frame.member), name_of(port.me)
@@ -133,7 +133,7 @@ class Founding:
         self._review()
 
     def _candidacy(self) -> bytes:
-        return codec.encode(Candidate(self._port.group, self._port.me, self._member.address, self._port.options))
+        return codec.encode(FoundingCandidate(self._port.group, self._port.me, self._member.address, self._port.options))
 
     def _fresh(self) -> dict[str, tuple[MemberId, Address, float]]:
         since = self._port.now - _FRESH * max(_PAUSE_MAX_S, self._port.settings.retry_s)
