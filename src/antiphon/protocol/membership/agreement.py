@@ -191,6 +191,8 @@ class Agreement:
         """Whether the frame describes a view that this member can be in, or out of."""
         members = {member: start for (member, _), start in zip(frame.seats, frame.starts, strict=False)}
         whole = bool(members) and len(frame.starts) == len(frame.seats) == len(members) and frame.options == self._port.options
+        # In a view in which another address is this member's, nothing that it sends would count as its own.
+        whole = whole and dict(frame.seats).get(self._port.me, self._member.address) == self._member.address
         endpoint = self._member.endpoint
         if whole and self._port.me in members:
             # A view that was made of an older state of this member is not for it.

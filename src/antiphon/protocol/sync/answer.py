@@ -64,6 +64,8 @@ def gather(history: History, question: Question, given: Ledger, chunk_bytes: int
     has = question.have.copy()
     has.merge(unwanted)
     has.merge(given)
+    # The asker would be given the same again and again, and what comes after them never.
+    has.merge(history.excluded())
     cut = question.cut.copy()
     cut.merge(unwanted)
     answer = Answer([], [epoch for epoch in history.epochs() if epoch.id not in question.epochs], given.flat(), unwanted.flat())

@@ -19,7 +19,7 @@ import msgspec
 
 from antiphon.model.control import Epoch, Holdings
 from antiphon.model.events import Delivery
-from antiphon.model.frames import Batch
+from antiphon.model.frames import SEQNO_LIMIT, Batch
 from antiphon.model.ids import MemberId, MessageId
 from antiphon.model.options import Settings
 from antiphon.model.ranges import Ranges
@@ -244,6 +244,13 @@ class History:
     def possible(self, ledger: Ledger) -> Ledger:
         """Remove from the ledger the messages that `bound` excludes, and return it."""
         ledger.cut_off(self._last_by_sender)
+        return ledger
+
+    def excluded(self) -> Ledger:
+        """Return the messages that `bound` excludes. The archive may hold some; nobody can take them."""
+        ledger = Ledger()
+        for sender, last in self._last_by_sender.items():
+            ledger.add(sender, last + 1, SEQNO_LIMIT)
         return ledger
 
     def delivered_up_to(self, sender: MemberId) -> int:
