@@ -362,14 +362,14 @@ class Endpoint:
         return self.multicast.held is not None
 
     def own_delivered(self) -> int:
-        """Up to which of its own numbers this member has delivered."""
+        """Up to which of its own numbers this member has delivered. What every member has counts: it is not kept to be sent again, and if
+        this one drops it, the others have it. What was never sent does not, even if a forged record has given it a place."""
+        high, kept_after = self.multicast.mine.high, self.multicast.kept_after()
         delivered = self.ordering.own_delivered()
         if delivered is None:
-            delivered = self.multicast.mine.high
             waiting = self.ordering.first_own_waiting()
-            if waiting is not None:
-                # What every member has is not kept to be sent again: if this one drops it, the others have it.
-                delivered = min(delivered, max(waiting - 1, self.multicast.kept_after()))
+            delivered = high if waiting is None else waiting - 1
+        delivered = min(max(delivered, kept_after), high)
         first_held = self.multicast.first_own_held()
         return delivered if first_held is None else min(delivered, first_held - 1)
 
