@@ -69,10 +69,13 @@ class Routes:
             self._check_later(now)
 
     def receive_relay(self, frame: Relay, group: GroupId | None) -> bool:
-        """Whether the relayed frame, which is of a group, is for this node; otherwise it is sent on."""
+        """Whether the relayed frame, which is of a group, is for this node; otherwise it is sent on. One that claims to come from this node
+        is forged, or has gone in a circle."""
+        if frame.origin == self.address:
+            return False
         if frame.to == self.address:
             return True
-        if frame.hops > 0 and frame.origin != self.address:
+        if frame.hops > 0:
             self.relayed += 1
             onward = codec.encode(Relay(frame.origin, frame.to, frame.hops - 1, frame.wire))
             self._put(self.through.get(frame.to, frame.to), onward, group)

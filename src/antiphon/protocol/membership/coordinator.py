@@ -102,7 +102,7 @@ class Coordinator:
                 if address == frame.address and member in view and member != self._port.me:
                     self._suspect(member)  # its node has started again
             if not self.leads:
-                self._pass_on(frame)
+                self._pass_on(frame, frame.address, source)
             elif frame.member in self._joins:
                 self._joins[frame.member] = (frame.address, self._port.now)
             else:
@@ -115,7 +115,7 @@ class Coordinator:
         elif self._doubted(frame.member) and self._port.address_by_member.get(frame.member) == frame.address:
             # It is in the view and asks to be let in: the coordinator that made the view died before it could tell this member. It was
             # suspected because it is in no view; a new change brings it the Install that it missed.
-            self._pass_on(frame)
+            self._pass_on(frame, frame.address, source)
             self._stuck = True
             self._member.detector.heard[frame.member] = self._port.now
             self.suspects.pop(frame.member, None)
@@ -141,7 +141,7 @@ class Coordinator:
             if not self._joins and not self._leaves:
                 self._waiting_since = self._port.now
             self._leaves[frame.member] = None
-            self._pass_on(frame)
+            self._pass_on(frame, self._port.address_by_member.get(frame.member), source)
             self.consider()
         elif view is not None:
             self._member.tell_gone(frame.member, source)
@@ -430,9 +430,10 @@ class Coordinator:
         self._joins.pop(member, None)
         self.sides.forget(member)
 
-    def _pass_on(self, frame: Join | Leave) -> None:
-        """What the coordinator may not have heard."""
-        if not self.leads:
+    def _pass_on(self, frame: Join | Leave, origin: Address | None, source: Address) -> None:
+        """Send the coordinator a wish that it may not have heard, if it came from the node that has it. What another member has passed on
+        is not passed on again: two members that each take the other for the coordinator would do so without end."""
+        if source == origin and not self.leads:
             self._member.post((self.first(),), frame)
 
     def seats(self) -> tuple[Seat, ...]:

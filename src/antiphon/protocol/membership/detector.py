@@ -137,6 +137,7 @@ class Detector:
         if self._beats and port.view is not None and port.now >= self._beat_at:
             self._beat_at = port.now + port.settings.heartbeat_s / 2
             port.broadcast(Beat(port.group, port.me, port.view.id))
+        self.heard.pop(port.me, None)  # heard through a forged source; it must not be suspected by itself
         for member, when in list(self.heard.items()):
             if (early := self._probes.get(member)) is not None and early.early_since is not None:
                 continue
