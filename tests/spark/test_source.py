@@ -140,6 +140,24 @@ def test_a_reader_begins_where_values_still_are(url: str, line: Line) -> None:
     assert TopicReader(choices(url, start="10", end="10")).partitions() == []
 
 
+@pytest.mark.parametrize("more", [{}, {"subscriber": "spark"}])
+def test_a_stream_does_not_begin_after_a_number_that_is_not_published(url: str, line: Line, more: dict[str, str]) -> None:
+    """Values 3 to 99 would be passed over in silence when they come."""
+    published(line, "crash", [b"1", b"2"])
+    for start in ("3", "99"):
+        stream = TopicStream(choices(url, start=start, **more))
+        try:
+            with pytest.raises(InvalidOption, match="2 values have been published"):
+                stream.initialOffset()
+        finally:
+            stream.stop()
+    stream = TopicStream(choices(url, start="2", **more))
+    try:
+        assert stream.initialOffset() == {"seq": 2}
+    finally:
+        stream.stop()
+
+
 def test_a_stream_with_a_subscriber_keeps_what_it_has_not_done(url: str, line: Line) -> None:
     """Values would be collected between a micro-batch and its repetition, because another subscriber was done with them."""
     published(line, "crash", [b"%d" % number for number in range(1, 11)])
