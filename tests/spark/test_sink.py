@@ -96,10 +96,11 @@ class Dying:
             self._at -= 1
             if self._at == 0 and not self._after:
                 raise Crash
-            answer = await method(*arguments, **named)
-            if self._at == 0:
-                raise Crash
-            return answer
+            try:
+                return await method(*arguments, **named)
+            finally:
+                if self._at == 0:
+                    raise Crash  # also where the answer is an error
 
         return call
 
