@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from antiphon.runtime.security import Certificates, PreSharedKey
     from antiphon.store import (
         Accepted,
+        Collected,
         CollectionHold,
         Gap,
         Published,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         Subscription,
         Topic,
         TopicInfo,
+        TopicOptions,
         Value,
         open_store,
     )
@@ -72,6 +74,7 @@ __all__ = [
     "AskRefused",
     "BadPayload",
     "Certificates",
+    "Collected",
     "CollectionHold",
     "Gap",
     "Group",
@@ -107,6 +110,7 @@ __all__ = [
     "TimedOut",
     "Topic",
     "TopicInfo",
+    "TopicOptions",
     "Undelivered",
     "UsageError",
     "Value",
@@ -160,6 +164,7 @@ _NAMES_BY_MODULE = {
     "antiphon.runtime.security": ("Certificates", "PreSharedKey"),
     "antiphon.store": (
         "Accepted",
+        "Collected",
         "CollectionHold",
         "Gap",
         "Published",
@@ -170,6 +175,7 @@ _NAMES_BY_MODULE = {
         "Subscription",
         "Topic",
         "TopicInfo",
+        "TopicOptions",
         "Value",
         "open_store",
     ),

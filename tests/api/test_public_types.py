@@ -20,7 +20,7 @@ from antiphon.store.subscription import Subscription
 SOURCE = Path(antiphon.__file__).parent
 PUBLIC = (antiphon.Node, ApiNode, Group, StoreGroup, ArchivedGroup, antiphon.Store, antiphon.Topic, Subscription)
 ITERATORS = {"__aiter__", "__anext__", "__iter__"}
-MACHINERY = {"NodeCore", "EventStream", "Reading", "Batches", "Backend", "Publisher", "Collected"}
+MACHINERY = {"NodeCore", "EventStream", "Reading", "Batches", "Backend", "Publisher", "Batch"}
 """Iterators, and what is for those who look inside: users have no reason to name these."""
 
 
@@ -34,7 +34,7 @@ def classes_in(hint: object) -> Iterator[type]:
 
 
 def received() -> dict[type, str]:
-    """The classes that public calls return, each with a call that does."""
+    """The classes that public calls return, and those of their fields, each with the call or field."""
     found: dict[type, str] = {}
     for kind in PUBLIC:
         names = {name: value for base in reversed(kind.__mro__) for name, value in vars(sys.modules[base.__module__]).items()}
@@ -44,6 +44,13 @@ def received() -> dict[type, str]:
                 continue
             hint = typing.get_type_hints(call, globalns={**names, "Node": ApiNode}).get("return")
             found.update(dict.fromkeys(classes_in(hint), f"{kind.__name__}.{name}"))
+    waiting = list(found)
+    while waiting:
+        kind = waiting.pop()
+        hints = {} if kind.__name__ in MACHINERY else typing.get_type_hints(kind)
+        held = {part: f"{kind.__name__}.{name}" for name, hint in hints.items() if not name.startswith("_") for part in classes_in(hint)}
+        waiting += [part for part in held if part not in found]
+        found = {**held, **found}
     return found
 
 

@@ -102,6 +102,9 @@ def test_one_seed_that_is_no_list_is_refused(transport: str) -> None:
     for kind in (antiphon.Node, antiphon.sync.Node):
         with pytest.raises(InvalidOption, match="give a list"):
             kind("ana", transport=transport, seeds="127.0.0.1:4040")
+        for wrong in (b"127.0.0.1:4040", 4040, None, [4040], [b"127.0.0.1:4040"], [("127.0.0.1", 4040)]):
+            with pytest.raises(InvalidOption, match="give a list"):
+                kind("ana", transport=transport, seeds=wrong)
 
 
 async def test_one_address_to_join_at_that_is_no_list_is_refused() -> None:

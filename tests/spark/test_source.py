@@ -140,6 +140,24 @@ def test_a_reader_begins_where_values_still_are(url: str, line: Line) -> None:
     assert TopicReader(choices(url, start="10", end="10")).partitions() == []
 
 
+@pytest.mark.parametrize("more", [{}, {"subscriber": "spark"}])
+def test_a_stream_does_not_begin_after_a_number_that_is_not_published(url: str, line: Line, more: dict[str, str]) -> None:
+    """Values 3 to 99 would be passed over in silence when they come."""
+    published(line, "crash", [b"1", b"2"])
+    for start in ("3", "99"):
+        stream = TopicStream(choices(url, start=start, **more))
+        try:
+            with pytest.raises(InvalidOption, match="2 values have been published"):
+                stream.initialOffset()
+        finally:
+            stream.stop()
+    stream = TopicStream(choices(url, start="2", **more))
+    try:
+        assert stream.initialOffset() == {"seq": 2}
+    finally:
+        stream.stop()
+
+
 def test_a_stream_with_a_subscriber_keeps_what_it_has_not_done(url: str, line: Line) -> None:
     """Values would be collected between a micro-batch and its repetition, because another subscriber was done with them."""
     published(line, "crash", [b"%d" % number for number in range(1, 11)])
@@ -366,13 +384,18 @@ def test_a_topic_of_jetstream_is_read_alike(source: SparkSession, tmp_path: Path
     async def fill(url: str) -> None:
         async with open_store(url, name="hotline") as store:
             topic = store.topic("crash")
-            await topic.publish_many([b"%d" % number for number in range(1, 1_001)], keys=[f"k{number % 3}" for number in range(1, 1_001)])
+            await topic.publish_many([b"%d" % number for number in range(1, 1_001)])
             await topic.erase([500])
+            units = store.topic("units")
+            await units.register(mutable=True)
+            await units.publish_many([b"%d" % number for number in range(1, 301)], keys=[f"k{number % 100}" for number in range(1, 301)])
 
     with LocalServers(1, tmp_path) as servers:
         asyncio.run(fill(servers.url))
-        options = {"store": servers.url, "topic": "crash", "gaps": "report", "batchSize": "100", "partitions": "2"}
-        rows = source.read.format("antiphon").options(**options).load().orderBy("seq").collect()
+        options = {"store": servers.url, "gaps": "report", "batchSize": "100", "partitions": "2"}
+        rows = source.read.format("antiphon").options(topic="crash", **options).load().orderBy("seq").collect()
+        units = source.read.format("antiphon").options(topic="units", **options).load().orderBy("seq").collect()
     assert [row.seq for row in rows] == list(range(1, 1_001))
     assert [(row.seq, row.gap, row.gap_last) for row in rows if row.gap] == [(500, "removed", 500)]
-    assert all(bytes(row.data) == b"%d" % row.seq and row.key == f"k{row.seq % 3}" for row in rows if not row.gap)
+    assert all(bytes(row.data) == b"%d" % row.seq for row in rows if not row.gap)
+    assert [(row.seq, bytes(row.data), row.key, row.gap) for row in units] == [(n, b"%d" % n, f"k{n % 100}", None) for n in range(201, 301)]

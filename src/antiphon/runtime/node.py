@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from antiphon.api.group import Group
@@ -57,8 +57,11 @@ class Node(ApiNode):
         the node; or a store that is open. `outbox` is a file that keeps what is published while the store does not answer. With `trace`,
         a directory, what happens at this node is recorded in files there. `directory` is where the node remembers, across restarts, the
         founders of groups with `partitions="majority"` (`FoundersFile`). What else is given goes to the transport."""
-        if isinstance(seeds, str):
+        if isinstance(seeds, str | bytes) or not isinstance(seeds, Iterable):
             raise InvalidOption("seeds", seeds, "give a list of 'host:port', even for one")
+        seeds = list(seeds)
+        if not all(isinstance(seed, str) for seed in seeds):
+            raise InvalidOption("seeds", seeds, "give a list of 'host:port', each of them text")
         contexts = _tls(name, credentials)
         carried = _transport(transport, name, bind, seeds, contexts, more)
         # Between two TLS nodes the connection is guarded already.

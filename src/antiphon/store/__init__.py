@@ -21,7 +21,7 @@ from antiphon.store.acknowledgement import Accepted, Acknowledgement, Published,
 from antiphon.store.agents.agent import Agent
 from antiphon.store.holders import CollectionHold
 from antiphon.store.opening import open_store
-from antiphon.store.records import Gap, TopicInfo, TopicOptions, Value
+from antiphon.store.records import Collected, Gap, TopicInfo, TopicOptions, Value
 from antiphon.store.settings import StoreSettings
 from antiphon.store.store import Store
 from antiphon.store.subscription import Subscription
@@ -31,6 +31,7 @@ __all__ = [
     "Accepted",
     "Acknowledgement",
     "Agent",
+    "Collected",
     "CollectionHold",
     "Gap",
     "Published",

@@ -33,7 +33,7 @@ def publish_batch(line: Line, choices: SinkChoices, query: str, batch: int, mess
     parts = sorted((message.part for message in messages if message.part.rows), key=lambda part: part.partition)
     staging = Staging(choices.staging, query)
     wanted = Manifest(choices.topic, batch, tuple(parts))
-    publication.check(line, wanted)
+    publication.check(line, choices, wanted)
     # A batch without rows decides nothing. Unless an earlier run of it did: then that counts.
     decided = manifests.decide(line, query, wanted) if parts else manifests.known(line, query)
     if decided is None or decided.batch != batch:

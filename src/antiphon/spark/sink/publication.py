@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from antiphon.errors import TooLarge
+from antiphon.errors import TooLarge, UnknownTopic
 from antiphon.spark.sink.choices import SinkChoices
 from antiphon.spark.sink.manifest import Manifest
 from antiphon.spark.sink.staging import Staging
 from antiphon.spark.source.line import Line
-from antiphon.store.records import Entry, Grant
+from antiphon.store.records import Entry, Grant, TopicOptions, check_keys
 
 INDEX_BITS = 32
 ROWS_LIMIT = (1 << INDEX_BITS) - 1
@@ -30,13 +30,25 @@ def publisher_of(query: str) -> str:
     return f"spark/{query}"
 
 
-def check(line: Line, manifest: Manifest) -> None:
+def check(line: Line, choices: SinkChoices, manifest: Manifest) -> None:
     """Refuses what could never be published, before it is decided: afterwards the query could not go on."""
     largest, limit = max((part.largest for part in manifest.parts), default=0), line.backend.value_bytes
     if largest > limit:
         raise TooLarge(largest, limit, "a value in this store", "split it, or keep it elsewhere and publish where it is")
     if manifest.rows > ROWS_LIMIT or manifest.batch >= BATCH_LIMIT:
         raise TooLarge(manifest.rows, ROWS_LIMIT, "a micro-batch's number of rows", "limit what is read per trigger")
+    rows = manifest.rows
+    if rows:
+        keyed, options = sum(part.keyed for part in manifest.parts), _options_of(line, choices, manifest.topic)
+        check_keys(manifest.topic, options, keyed == rows if options.mutable else keyed > 0)
+
+
+def _options_of(line: Line, choices: SinkChoices, topic: str) -> TopicOptions:
+    """What the topic is, or will be once this query has registered."""
+    try:
+        return line.ask(lambda: line.backend.info(topic)).options
+    except UnknownTopic:
+        return choices.topic_options or TopicOptions()
 
 
 def publish(line: Line, choices: SinkChoices, query: str, manifest: Manifest, staging: Staging) -> Grant:

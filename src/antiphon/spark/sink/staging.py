@@ -33,6 +33,8 @@ class Part(Struct, array_like=True, frozen=True):
     rows: int
     largest: int
     """Bytes of the largest value."""
+    keyed: int = 0
+    """How many of the rows have a key."""
 
     @property
     def name(self) -> str:
@@ -54,7 +56,7 @@ class Staging:
         """Writes the rows of a task, and says what they are called. No rows: no file."""
         attempt_name = f"{attempt}-{uuid4().hex[:12]}"
         path = self._directory(batch) / f"{partition}-{attempt_name}{NAME_SUFFIX}"
-        rows = largest = 0
+        rows = largest = keyed = 0
         # The first rows decide whether there is a file at all.
         source = (_checked(batch_of_rows, partition) for batch_of_rows in batches if batch_of_rows.num_rows)
         first = next(source, None)
@@ -65,7 +67,8 @@ class Staging:
                     writer.write_batch(table)
                     rows += table.num_rows
                     largest = max(largest, _largest(table))
-        return Part(partition, attempt_name, rows, largest)
+                    keyed += _keyed(table)
+        return Part(partition, attempt_name, rows, largest, keyed)
 
     @contextmanager
     def _created(self, path: PurePosixPath) -> Iterator[Any]:
@@ -146,6 +149,12 @@ def _largest(rows: pa.RecordBatch) -> int:
     import pyarrow.compute as pc
 
     return int(pc.max(pc.binary_length(rows.column("data"))).as_py() or 0)
+
+
+def _keyed(rows: pa.RecordBatch) -> int:
+    import pyarrow.compute as pc
+
+    return int(pc.sum(pc.not_equal(rows.column("key"), "")).as_py() or 0)
 
 
 def _with(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -19,7 +19,7 @@ from antiphon.spark.source.choices import Choices
 from antiphon.spark.source.line import Line
 from antiphon.spark.source.span import Span, divided
 from antiphon.store.continuation import come
-from antiphon.store.records import Subscriber, TopicInfo
+from antiphon.store.records import Subscriber, TopicInfo, start_position
 
 if TYPE_CHECKING:
     import pyarrow
@@ -45,9 +45,10 @@ class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Offset:
         if self._choices.subscriber is not None:
             return {"seq": self._come(self._choices.subscriber).position}
-        if isinstance(self._choices.start, int):
-            return {"seq": self._choices.start}
         info = self._info()
+        if isinstance(self._choices.start, int):
+            start_position(self._choices.topic, self._choices.start, info.floor, info.last)
+            return {"seq": self._choices.start}  # what is gone behind it is a gap
         return {"seq": info.floor if self._choices.start == "earliest" else info.last}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:

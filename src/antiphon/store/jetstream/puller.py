@@ -36,6 +36,8 @@ _IDLE_S = 60
 _WAIT_S = 10.0
 """One pull waits no longer on the server; then there is another."""
 _GRACE_S = 2.0
+_RETRY_S = 1.0
+"""How long a pull that is not answered is tried again. Whoever reads repeats it, and must know soon that the store does not answer."""
 _MESSAGE_BYTES = 64 << 10
 """What headers and subject of one message may add."""
 _FIRST_PAUSE_S = 0.02
@@ -63,11 +65,11 @@ class Puller:
             consumer, self._consumer = self._consumer or _Consumer(self._stream), None
             try:
                 if not consumer.name:
-                    await consumer.make(self._subjects, self.next, self._headers_only)
+                    await consumer.make(self._subjects, self.next, self._headers_only, deadline or None)
                 got = await consumer.pull(limit, min(_WAIT_S, max(0.0, until - connection.now())))
             except Unanswered as unanswered:
                 consumer.abandon()
-                deadline = deadline or connection.deadline()
+                deadline = deadline or min(connection.deadline(), connection.now() + _RETRY_S)
                 pause_s = await connection.pause(pause_s, deadline, unanswered.why)
                 continue
             except BaseException:
@@ -102,7 +104,8 @@ class _Consumer:
         self._status = b""
         self._woken: asyncio.Future[None] | None = None
 
-    async def make(self, subjects: Sequence[str], start: int, headers_only: bool) -> None:
+    async def make(self, subjects: Sequence[str], start: int, headers_only: bool, deadline: float | None) -> None:
+        """Create it on the server. Raises StoreUnreachable if that is not answered until `deadline` (None: within the time of a call)."""
         client = self._connection.client
         self._inbox = client.new_inbox()
         self._subscription = await nats_client.listen(client, f"{self._inbox}.*", self._deliver)
@@ -120,7 +123,7 @@ class _Consumer:
         else:
             config["filter_subjects"] = subjects
         body = {"stream_name": self._stream.name, "config": config}
-        self.name = (await self._connection.ask(f"CONSUMER.CREATE.{self._stream.name}", body, _Made)).name
+        self.name = (await self._connection.ask(f"CONSUMER.CREATE.{self._stream.name}", body, _Made, deadline=deadline)).name
 
     async def pull(self, limit: int, wait_s: float) -> list[Delivery]:
         connection = self._connection
