@@ -84,6 +84,9 @@ class NodeCore:
         self.memberships: dict[GroupId, Membership] = {}
         self.realm_by_name: dict[str, str] = {}
         """The realm of each guarded group, by the group's name; all others are in the realm of the node, which has no name."""
+        self.former_by_name: dict[str, tuple[str, ...]] = {}
+        """By group name, the names in the last view that an earlier start of this node was in, in join order. A driver that remembers them
+        enters them: this node then takes no part in founding a group again that others may go on with."""
         self.drops: Counter[str] = Counter()
         self.refusals = Refusals()
         """What was refused for want of credentials; a driver that has some counts here, too."""
@@ -131,6 +134,7 @@ class NodeCore:
             tell=self._tell,
             on_accept=on_accept,
             recorder=recorder,
+            former_by_name=self.former_by_name,
         )
         self._samples = None if recorder is None else Samples(self.memberships)
         if recorder is not None:
