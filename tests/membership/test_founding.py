@@ -15,7 +15,7 @@ from antiphon.errors import InvalidOption, JoinFailed, WorldError
 from antiphon.model import codec
 from antiphon.model.control import Install, Propose, Side, State
 from antiphon.model.events import Departed, JoinWaiting, NoMajority
-from antiphon.model.ids import Address
+from antiphon.model.ids import Address, name_of
 from antiphon.model.options import GroupOptions
 from antiphon.model.view import TAG_BITS
 from antiphon.protocol.membership.change import Change, Phase
@@ -239,6 +239,45 @@ def test_a_member_of_a_former_group_does_not_stop_the_new_one(company: Any) -> N
     assert all(world.told(name, NoMajority) == [] for name in "abc")
     world.join("e")
     assert world.wait_for(lambda: world.seen("e") == "abce", 20.0)
+
+
+@pytest.mark.parametrize(("expect", "cut"), [(("a", "b"), "ab"), (2, "cd")], ids=["by name", "by number"])
+def test_founders_that_remember_more_others_found_nothing(company: Any, expect: Any, cut: str) -> None:
+    """All that may found the group restart out of reach of the other members: they would begin a second one, and both would go on."""
+    world = company("abcde")
+    for name in "ab":
+        world.join(name, create=OPTIONS, expect=expect)
+    assert world.settle(20.0)
+    for name in "cde":
+        world.join(name)
+    assert world.wait_for(lambda: world.seen("a") == "abcde", 20.0)
+    assert world.settle(20.0)
+    rest = "".join(sorted(set("abcde") - set(cut)))
+    world.partition([cut, rest])
+    former = tuple(name_of(member) for member in world.view_of("a").members)
+    for name in cut:
+        world.crash(name)
+        world.restart(name)
+        world._process(name).core.former_by_name["g"] = former
+        world.look_for(name, create=OPTIONS, expect=expect)
+    world.run(8.0)
+    assert [world.view_of(name) for name in cut] == [None, None]
+    assert "others were most of its members" in world._process(cut[0]).core.why_waiting("g#0000000000000000")
+    world.burst(rest, 3)
+    world.heal()
+    assert world.wait_for(lambda: all(world.seen(name) == "abcde" for name in "abcde"), 30.0)
+    world.burst("abcde", 2)
+    assert world.settle(20.0)
+    assert world.check() == []
+
+
+def test_founders_that_were_half_of_the_group_found_it_again(company: Any) -> None:
+    """After a power failure the group would wait for nodes that do not found it."""
+    world = company("ab")
+    for name in "ab":
+        world._process(name).core.former_by_name["g"] = ("a", "c", "b", "d")
+        world.join(name, create=OPTIONS, expect=2)
+    assert world.wait_for(lambda: world.seen("a") == "ab", 20.0)
 
 
 @pytest.mark.parametrize("fault", ["crash", "cut"])

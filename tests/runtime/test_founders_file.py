@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.errors import BadFile, InvalidOption
+from antiphon.errors import BadFile, InvalidOption, TimedOut
 from antiphon.model.ids import GroupId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.runtime.founders_file import BYTES_LIMIT, GROUPS_LIMIT, FoundersFile
@@ -22,7 +22,7 @@ OPTIONS = GroupOptions(**LOG, expect=("ana", "ben"))
 def written(directory: Path) -> FoundersFile:
     file = FoundersFile(directory, "ana")
     file.open()
-    assert file.remember("log", GroupId("log#0000000000000000"), OPTIONS)
+    assert file.remember("log", GroupId("log#0000000000000000"), OPTIONS, ("ana", "ben"))
     return file
 
 
@@ -51,6 +51,41 @@ def test_a_restarted_node_needs_no_founders_and_returns(tmp_path: Path) -> None:
 
     asyncio.run(story())
     assert sorted(path.name for path in (tmp_path / "state").iterdir()) == [f"{name}.founders.json" for name in ("ana", "ben", "cem")]
+
+
+def test_founders_that_were_a_minority_do_not_found_it_again(tmp_path: Path) -> None:
+    """All founders restart where the other members do not reach them: there would be two groups, and both would go on."""
+    settings = Settings(answer_s=0.05, retry_s=0.1)
+    common: dict[str, Any] = {"transport": "memory", "settings": settings, "directory": tmp_path / "state"}
+
+    async def story() -> None:
+        nodes = [Node(name, **common) for name in ("ana", "ben", "cem", "dee", "eve")]
+        for node in nodes:
+            await node.start()
+        founders = [node.join("log", create=True, expect=["ana", "ben"], timeout=30.0, **LOG) for node in nodes[:2]]
+        ana, _ = await asyncio.gather(*founders)
+        for node in nodes[2:]:
+            await node.join("log", timeout=30.0)
+        async with asyncio.timeout(30.0):
+            while len(ana.view.members) < len(nodes):
+                await asyncio.sleep(0.05)
+        for node in nodes:
+            node.abandon("killed")
+            await node._driver.close()
+        async with Node("ana", **common) as one, Node("ben", **common) as two:
+            for outcome in await asyncio.gather(
+                *(node.join("log", create=True, timeout=3.0) for node in (one, two)), return_exceptions=True
+            ):
+                assert isinstance(outcome, TimedOut)
+                assert "others were most of its members (cem, dee, eve) and may go on with it" in str(outcome)
+        for path in (tmp_path / "state").iterdir():
+            path.unlink()
+        async with Node("ana", **common) as one, Node("ben", **common) as two:
+            founders = [node.join("log", create=True, expect=["ana", "ben"], timeout=30.0, **LOG) for node in (one, two)]
+            for group in await asyncio.gather(*founders):
+                assert len(group.view.members) == 2
+
+    asyncio.run(story())
 
 
 def test_what_is_left_out_is_remembered(tmp_path: Path) -> None:
@@ -114,9 +149,15 @@ def test_it_is_bounded(tmp_path: Path) -> None:
     file._groups = {f"g{number}": written(tmp_path)._groups["log"] for number in range(1)} | {
         f"h{number}": written(tmp_path)._groups["log"] for number in range(GROUPS_LIMIT - 1)
     }
-    assert file.remember("log", GroupId("log#0000000000000000"), OPTIONS)
+    assert file.remember("log", GroupId("log#0000000000000000"), OPTIONS, ("ana", "ben"))
     assert len(json.loads(file.path.read_bytes())["groups"]) == GROUPS_LIMIT
     assert "g0" not in file._groups
     again = FoundersFile(tmp_path, "ana")
     again.open()
     assert again._groups == file._groups
+    crowd = tuple(f"{number:064}" for number in range(4_096))
+    for number in range(2 * BYTES_LIMIT // len(str(crowd)) + 1):
+        assert file.remember(f"crowd{number}", GroupId("log#0000000000000000"), OPTIONS, crowd)
+    again.open()
+    assert again._groups == file._groups
+    assert "crowd0" not in file._groups

@@ -18,6 +18,7 @@ from antiphon.errors import JoinFailed
 from antiphon.model.ids import Address
 from antiphon.model.refusals import PEERS_LIMIT, Refusals
 from antiphon.runtime import logs
+from antiphon.runtime.journal import Journal
 from antiphon.runtime.node import Node
 from antiphon.runtime.security import PreSharedKey
 
@@ -75,6 +76,29 @@ def test_keys_that_do_not_fit_are_named(transport: str, ana: str, ben: str, ana_
     lines = [line for line in log.getvalue().splitlines() if "security.refused" in line]
     assert len([line for line in lines if "node=ana" in line]) == 1
     assert len([line for line in lines if "node=ben" in line and f"cause={ben_says}" in line and place in line]) == 1
+
+
+@pytest.mark.parametrize(("ana", "ben", "cause"), [("one", None, "sealed"), (None, "one", "no_key"), ("one", "other", "wrong_key")])
+def test_keys_of_a_group_that_do_not_fit_are_named(ana: str | None, ben: str | None, cause: str) -> None:
+    """A group would be seen and could not be joined: nobody lets the node in, and nothing says why."""
+    more: list[dict[str, Any]] = [{"keys": {"trip": KEYS[key]}} if key else {} for key in (ana, ben)]
+    error, _, ben_stats = asyncio.run(asyncio.wait_for(refused_join(*nodes("tcp", *more), both=False), PATIENCE_S))
+    assert "Refused meanwhile: " in error
+    assert cause in ben_stats["refused"]
+    (place,) = ben_stats["refused_by_peer"]
+    assert f"from {place} " in error
+
+
+def test_a_node_without_credentials_logs_that_once(log: io.StringIO) -> None:
+    """Every other node of the network, and every minute, would have a line of its own."""
+    refusals = Refusals()
+    journal = Journal("ana", "udp", lambda: {**refusals.stats(), "drops": dict(refusals.by_cause)})
+    for second in range(200):
+        refusals.note(Address(f"10.0.0.{second % 4}:4040"), "sealed")
+        journal.look(float(second))
+    (line,) = log.getvalue().splitlines()
+    assert "security.refused" in line
+    assert "this node has no credentials" in line
 
 
 def authority(folder: Path, name: str) -> Any:

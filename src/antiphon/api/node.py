@@ -247,16 +247,11 @@ class Node:
         asks = Wants(kind="none") if self._is_archived(group) and wants.kind != "state" else wants
         founding = parse_options(self._with_remembered(name_of(group), options)) if create else None
         entered = core.join(self.now(), group, wants=asks, contacts=contacts, create=founding)
-        joined = await self._enter(entered, codec, state, timeout, wants)
-        self._remember(joined)
-        return joined
+        return await self._enter(entered, codec, state, timeout, wants)
 
     def _with_remembered(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
         """Return the options of a group that may be founded, completed from what an earlier start of this node remembered."""
         return options
-
-    def _remember(self, group: Group) -> None:
-        """Remember a group that was joined, for the next start of this node."""
 
     async def _enter(
         self, asked: GroupId, codec: PayloadCodec | None, state: State | None, timeout: float | None, wants: Wants | None = None

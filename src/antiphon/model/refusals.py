@@ -23,9 +23,13 @@ SAYS: dict[str, str] = {
     "wrong_name": "from a certificate that is made out to another name: call the node as its certificate does",
     "refused_by_peer": "the other node's refusals of this one's certificate: check the authority file there",
     "tls": "TLS, and this node has no certificates: give it some of the same authority",
+    "wrong_realm": "not sealed with the key that this node has for their group: give both nodes the same keys",
     "no_tls": "not TLS, for that node has no certificates: give it some of the same authority",
 }
 """By cause, what was refused and what to do; after "3 frames from 10.0.0.7:4040 are"."""
+
+OWN_LACK = frozenset(("sealed", "tls"))
+"""Causes that are this node's alone: it has no credentials at all, whoever the peer is."""
 
 
 class Refusals:

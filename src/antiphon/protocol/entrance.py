@@ -10,7 +10,7 @@ Keeps the searches that are under way; with the memberships they are at most `GR
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from antiphon.errors import GroupExists, InvalidOption, JoinFailed, UsageError
@@ -52,12 +52,14 @@ class Entrance:
         tell: Callable[[GroupId, Event], None],
         on_accept: OnAcceptIn | None,
         recorder: Recorder | None,
+        former_by_name: Mapping[str, tuple[str, ...]],
     ) -> None:
-        """Enters new ones into `memberships`, and says with `touch` that one has had an input. The owner runs `timers`."""
+        """Enters new ones into `memberships`, and says with `touch` that one has had an input. The owner runs `timers`. `former_by_name`
+        has, by group name, the names in the last view that an earlier start of this node was in."""
         self._name, self._address, self._memberships = name, address, memberships
         self._rng, self._settings, self._directory, self._routes, self._timers = rng, settings, directory, routes, timers
         self._clock, self._touch, self._tell, self._on_accept = clock, touch, tell, on_accept
-        self._recorder = recorder
+        self._recorder, self._former_by_name = recorder, former_by_name
         self._searches: dict[str, Search] = {}
         """What this node looks for, to join it."""
 
@@ -171,6 +173,7 @@ class Entrance:
             on_accept=None if watch is None else lambda batch, low, high: watch(group, batch, low, high),
             transcript=None if recorder is None else recorder.transcript(group, me, options, wants, promises_of(options)),
         )
+        member.founding.former = self._former_by_name.get(name_of(group), ())
         self._memberships[group] = member
         self._touch(member)
         return member

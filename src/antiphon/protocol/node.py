@@ -84,6 +84,9 @@ class NodeCore:
         self.memberships: dict[GroupId, Membership] = {}
         self.realm_by_name: dict[str, str] = {}
         """The realm of each guarded group, by the group's name; all others are in the realm of the node, which has no name."""
+        self.former_by_name: dict[str, tuple[str, ...]] = {}
+        """By group name, the names in the last view that an earlier start of this node was in, in join order. A driver that remembers them
+        enters them: this node then takes no part in founding a group again that others may go on with."""
         self.drops: Counter[str] = Counter()
         self.refusals = Refusals()
         """What was refused for want of credentials; a driver that has some counts here, too."""
@@ -131,6 +134,7 @@ class NodeCore:
             tell=self._tell,
             on_accept=on_accept,
             recorder=recorder,
+            former_by_name=self.former_by_name,
         )
         self._samples = None if recorder is None else Samples(self.memberships)
         if recorder is not None:
@@ -315,13 +319,13 @@ class NodeCore:
                 if type(frame) is c.Relay or (type(frame) is c.Pong and not frame.group):
                     self.drops["malformed"] += 1
                     return False
-                if self._is_misplaced(frame, realm) or not self.routes.receive_relay(relay, _group_of(frame)):
+                if self._is_misplaced(source, frame, realm) or not self.routes.receive_relay(relay, _group_of(frame)):
                     return False
                 source, wire = relay.origin, relay.wire
         except BadFrame as bad:
             self._refuse(source, wire, bad.reason)
             return False
-        if (realm or self.realm_by_name) and self._is_misplaced(frame, realm):
+        if (realm or self.realm_by_name) and self._is_misplaced(source, frame, realm):
             return False
         kind = type(frame)
         if kind in _FROM_NODES:
@@ -376,11 +380,17 @@ class NodeCore:
         events, self._events = self._events, []
         return events
 
-    def _is_misplaced(self, frame: codec.Frame, realm: str) -> bool:
-        """Whether a frame was sealed for another realm than that of its group; counts it. Who has the key of one group, or of the node
-        alone, must not be able to speak in another."""
-        if self.realm_by_name.get(name_of(_group_of(frame) or ""), "") == realm:
+    def _is_misplaced(self, source: Address, frame: codec.Frame, realm: str) -> bool:
+        """Whether a frame was sealed for another realm than that of its group; counts it, as a refusal if this node guards that group.
+        Who has the key of one group, or of the node alone, must not be able to speak in another."""
+        wanted = self.realm_by_name.get(name_of(_group_of(frame) or ""), "")
+        if wanted == realm:
             return False
+        if wanted:
+            count = self.refusals.note(source, "wrong_realm")
+            if type(frame) is c.Join and is_worth_a_word(count):
+                # A newcomer without the group's key is told by a frame that it refuses in turn.
+                self._answer_directly(source, c.Gone(frame.group, ()))
         self.drops["wrong_realm"] += 1
         return True
 
@@ -388,6 +398,11 @@ class NodeCore:
         if type(frame) is c.Detour:
             if any(source in member.port.address_by_member.values() for member in self.memberships.values()):
                 self.routes.receive_detour(now, frame, source)
+            elif not frame.through and any(
+                member.view is None and name_of(group) in self.realm_by_name for group, member in self.memberships.items()
+            ):
+                # As `_refuse` tells it: this node asks to be let into a guarded group, and the other one has no key for it.
+                self.refusals.note(source, "no_key")
             else:
                 self.drops["stranger"] += 1
             return

@@ -1,11 +1,12 @@
 """The founders of a node's groups, remembered in a small file across restarts.
 
 A group with `partitions="majority"` is founded by a number of nodes together (`GroupOptions.expect`). A node with a directory writes down,
-per group name, the group's id and options when it is in the group. After a restart `join(name, create=True)` takes what it leaves out
-from there, and contradicting it is an error: the node would otherwise count another majority than the one it founded the group with.
+per group name, the group's id and options, and the names in each new view of it. After a restart `join(name, create=True)` takes what it
+leaves out from there, and contradicting it is an error: the node would otherwise count another majority than the one it founded the group
+with. The names say who may still be in the group: founders that were a minority of it do not found it again while they are cut off.
 
 The file is JSON with a version, written to a temporary file, synced and renamed, so it is whole at any time. Keeps at most
-`GROUPS_LIMIT` groups, the latest, in at most `BYTES_LIMIT` bytes.
+`GROUPS_LIMIT` groups, the latest, in at most `BYTES_LIMIT` bytes. Costs a synced write for every view with other names than the last.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from antiphon.model.options import GroupOptions
 
 VERSION = 1
 GROUPS_LIMIT = 1_024
-BYTES_LIMIT = 1 << 20
+BYTES_LIMIT = 4 << 20
 
 
 class FoundedGroup(Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,6 +34,8 @@ class FoundedGroup(Struct, frozen=True, forbid_unknown_fields=True):
 
     id: GroupId
     options: GroupOptions
+    members: tuple[str, ...] = ()
+    """The names in the last view that the node was in, in join order."""
 
 
 class _Content(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,14 +76,18 @@ class FoundersFile:
                 raise InvalidOption(field, value, why)
         return {**options, **wanted}
 
-    def remember(self, name: str, id: GroupId, options: GroupOptions) -> bool:
-        """Write down a group that this node is in; return whether that succeeded."""
-        group = FoundedGroup(id, options)
+    def members(self) -> dict[str, tuple[str, ...]]:
+        """Return the names in the last view of each group that this node was in, by group name."""
+        return {name: group.members for name, group in self._groups.items()}
+
+    def remember(self, name: str, id: GroupId, options: GroupOptions, members: tuple[str, ...]) -> bool:
+        """Write down a group that this node is in, and the names in its view; return whether that succeeded."""
+        group = FoundedGroup(id, options, members)
         if self._groups.get(name) == group:
             return True
         self._groups.pop(name, None)
         self._groups[name] = group
-        while len(self._groups) > GROUPS_LIMIT:
+        while len(self._groups) > GROUPS_LIMIT or (len(self._groups) > 1 and len(self._encoded()) > BYTES_LIMIT):
             del self._groups[next(iter(self._groups))]
         try:
             self._write()
@@ -106,10 +113,13 @@ class FoundersFile:
         return content.groups
 
     def _write(self) -> None:
-        data = msgspec.json.format(msgspec.json.encode(_Content(VERSION, self._groups)))
+        data = self._encoded()
         temporary = self.path.with_suffix(".tmp")
         with temporary.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, self.path)
+
+    def _encoded(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(_Content(VERSION, self._groups)))

@@ -12,7 +12,7 @@ from typing import Any
 
 from antiphon.model.events import Departed, Installed, JoinWaiting, MissedMessages, NameTaken, NoMajority, Synchronised
 from antiphon.model.ids import Address, name_of
-from antiphon.model.refusals import sentence
+from antiphon.model.refusals import OWN_LACK, SAYS, sentence
 from antiphon.runtime import logs
 
 _LOOK_S = 1.0
@@ -30,7 +30,7 @@ class Journal:
         self._suspects: dict[str, set[str]] = {}
         self._connections = self._lost = 0
         self._refused: dict[tuple[str, str], None] = {}
-        """Peers and causes of refusals that have been logged."""
+        """Peers and causes of refusals that have been logged; without the peer where the cause is this node's alone."""
 
     def begin(self, address: str) -> None:
         self._begun = True
@@ -112,15 +112,16 @@ class Journal:
     def _tell_refused(self, refused: Mapping[str, Mapping[str, int]]) -> None:
         for peer, counts in refused.items():
             for cause, count in counts.items():
-                if (peer, cause) not in self._refused:
-                    self._refused[peer, cause] = None
+                key = ("" if cause in OWN_LACK else peer, cause)
+                if key not in self._refused:
+                    self._refused[key] = None
                     if len(self._refused) > _REFUSED_LIMIT:
                         del self._refused[next(iter(self._refused))]
                     self._write(WARNING, "security.refused", peer=peer, cause=cause, why=sentence(Address(peer), cause, count))
 
     def _tell_drops(self, now: float, where: str, drops: Mapping[str, int]) -> None:
         for reason, count in drops.items():
-            if reason == "connection_lost":
+            if reason == "connection_lost" or (where == "node" and reason in SAYS):
                 continue  # told as such
             told, when = self._told.get((where, reason), (0, float("-inf")))
             if count < told:

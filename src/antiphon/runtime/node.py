@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from antiphon.api.group import Group
 from antiphon.api.node import CLOSE_S
 from antiphon.api.node import Node as ApiNode
 from antiphon.errors import InvalidOption
-from antiphon.model.ids import Address, GroupId
+from antiphon.model.events import Installed
+from antiphon.model.ids import Address, GroupId, name_of
 from antiphon.model.options import Settings
+from antiphon.model.view import View
 from antiphon.runtime.driver import AsyncioDriver
 from antiphon.runtime.founders_file import FoundersFile
 from antiphon.runtime.journal import Journal
@@ -93,6 +94,8 @@ class Node(ApiNode):
                 raise
         try:
             await super().start()
+            if self._founders is not None:
+                self.core.former_by_name.update(self._founders.members())
             if self._metrics is not None:
                 await self._metrics.open()
         except BaseException:
@@ -114,12 +117,12 @@ class Node(ApiNode):
     def _with_remembered(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
         return options if self._founders is None else self._founders.complete(name, options)
 
-    def _remember(self, group: Group) -> None:
-        founders, member = self._founders, self.core.memberships.get(group.id)
+    def _remember(self, id: GroupId, view: View) -> None:
+        founders, member = self._founders, self.core.memberships.get(id)
         if founders is not None and member is not None and member.port.options.expect:
-            # Written here and not in a thread: a join that is cancelled while it waits for the disk would leave a member behind.
-            written = founders.remember(group.name, group.id, member.port.options)
-            if not written:
+            # Written here and not in a thread, so that what the application reads of a view comes after it is on disk.
+            members = self.core.former_by_name[name_of(id)] = tuple(map(name_of, view.members))
+            if not founders.remember(name_of(id), id, member.port.options, members):
                 self._journal.unwritable(founders.path)
 
     def stats(self) -> dict[str, object]:
@@ -145,6 +148,8 @@ class Node(ApiNode):
         return None if self._metrics is None else self._metrics.address
 
     def _tell(self, id: GroupId, event: Any) -> None:
+        if type(event) is Installed:
+            self._remember(id, event.view)
         super()._tell(id, event)
         if type(event) is not tuple:
             member = self.core.memberships.get(id)

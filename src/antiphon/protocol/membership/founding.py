@@ -12,7 +12,8 @@ them, as in etcd's static bootstrap or with Corosync's `wait_for_all`:
 
 There is one line of views because the founders' names are fixed: a second first view needs the promise of every founder, and a founder
 that is in a view does not give one. A founder that restarts is a new candidate; it replaces its former self. If all of them restart,
-they found the group again.
+they found the group again; but not if one of them remembers (`former`) a view in which those that are no candidates are a majority, for
+these may be in the group still.
 
 Keeps one entry per candidate, at most one more than there are founders. Sends one announcement per interval, from `retry_s` growing to
 `_PAUSE_MAX_S`.
@@ -20,7 +21,7 @@ Keeps one entry per candidate, at most one more than there are founders. Sends o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -30,6 +31,7 @@ from antiphon.model.control import FoundingCandidate, Seat
 from antiphon.model.events import JoinWaiting
 from antiphon.model.ids import Address, MemberId, name_of
 from antiphon.model.options import GroupOptions
+from antiphon.protocol.membership.quorum import is_majority
 from antiphon.protocol.timers import Timer
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class Founding:
         self._member, self._port = member, member.port
         self.active = False
         """Whether this member is a candidate."""
+        self.former: tuple[str, ...] = ()
+        """The names in the last view that an earlier start of this node was in, in join order; empty if that is not known."""
         self._contacts: tuple[Address, ...] = ()
         self._heard_by_name: dict[str, tuple[MemberId, Address, float]] = {}
         """Other candidates: member id, address, and when they were last heard."""
@@ -106,12 +110,18 @@ class Founding:
         """Whether this member takes part in a first view with these seats."""
         options, names = self._port.options, {name_of(member) for member, _ in seats}
         whole = len(names) == len(seats) == options.founders and all(options.may_found(name) for name in names)
-        return self.active and self._port.view is None and whole
+        return self.active and self._port.view is None and whole and not self._others_may_go_on(names)
 
     def reason(self) -> str:
-        """Say how many founders are there, and which."""
+        """Say how many founders are there, and which, or why they do not found the group."""
         options = self._port.options
         here = sorted((name_of(self._port.me), *self._fresh()))
+        if len(here) == options.founders and self._others_may_go_on(here):
+            others = ", ".join(sorted(set(self.former) - set(here)))
+            return (
+                f"all founders were heard ({', '.join(here)}), but when this node was in the group last, others were most of its members "
+                f"({others}) and may go on with it. If the group is over, remove what this node's directory has of it, to found it anew"
+            )
         missing = "" if isinstance(options.expect, int) else f"; missing: {', '.join(sorted(set(options.expect) - set(here)))}"
         return f"{len(here)} of {options.founders} founders were heard ({', '.join(here)}{missing}), and no member of the group"
 
@@ -151,8 +161,12 @@ class Founding:
             self._member.departure.depart(f"{why}: give all of them the same number, or a list of names")
         elif len(names) == founders and seat_by_name[names[0]][0] == port.me:
             busy = coordinator.change is not None and coordinator.change.under_way
-            if not busy and not agreement.awaits_other(port.me):
+            if not busy and not self._others_may_go_on(names) and not agreement.awaits_other(port.me):
                 coordinator.found_together(dict(seat_by_name[name] for name in names))
+
+    def _others_may_go_on(self, candidates: Collection[str]) -> bool:
+        """Whether members of the last view that is remembered could have gone on without any of the candidates."""
+        return is_majority(set(self.former).difference(candidates), self.former)
 
 
 def contradiction(mine: GroupOptions, theirs: GroupOptions) -> str:

@@ -15,7 +15,7 @@ Chain = tuple[tuple[int, tuple[MemberId, ...]], ...]
 """Ids and members of the last view known to be stable, and of those installed since, oldest first."""
 
 
-def is_majority(present: Collection[MemberId], members: tuple[MemberId, ...]) -> bool:
+def is_majority(present: Collection[str], members: tuple[str, ...]) -> bool:
     """Whether those present are more than half of the members, or the first of two."""
     here = sum(member in present for member in members)
     return 2 * here > len(members) or (len(members) == 2 and here == 1 and members[0] in present)

@@ -195,7 +195,9 @@ class Sealer:
 
     def _take_notice(self, source: Address, datagram: bytes) -> None:
         """Counts a peer's notice, which nobody can prove and nobody answers."""
-        is_notice = len(datagram) == NOTICE_BYTES and datagram[KIND] == NOTICE and datagram[KEY_ID] != self._key_id
+        is_notice = len(datagram) == NOTICE_BYTES and datagram[KIND] == NOTICE
+        if is_notice and datagram[KEY_ID] == self._key_id:
+            is_notice = len(self._sending) > self._guards_node  # with the same key for the node, what was refused is of a group's key
         refused = self._introductions is not None and datagram[KEY_ID] == _BAD_CERTIFICATE
         if is_notice:
             self.refusals.note(source, "refused_by_peer" if refused else "wrong_key")
