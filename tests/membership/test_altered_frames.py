@@ -9,12 +9,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from antiphon.errors import NoQuorum, UsageError, WouldBlock
 from antiphon.model import codec
+from antiphon.model.control import Install, Join, Relay
 from antiphon.model.frames import Batch, Digest, Record
-from antiphon.model.ids import Address, MessageId
+from antiphon.model.ids import Address, MemberId, MessageId
 from antiphon.model.options import GroupOptions, Settings
 from antiphon.sim.alterer import FrameAlterer
 from antiphon.sim.log import Delivered
@@ -149,6 +151,63 @@ def test_one_false_claim_costs_one_view(company: Any, claim: str) -> None:
     }[claim]
     assert views_after(world, wire, "c", "a" if claim == "record" else "b", 60.0) == 1
     assert recovers(world, "total")
+
+
+def test_a_relayed_frame_in_ones_own_name_is_dropped(company: Any) -> None:
+    """A member would hear itself, miss itself soon after, ask others for a way around, and where nobody has one take itself for dead."""
+    world = company(NODES, 3, settings=Settings())
+    assert world.gather()
+    group, b, view = world.member("b").group, world.id_of("b"), world.view_of("b")
+    digest = codec.encode(Digest(group, b, view.id, [0, 0, 0, 0]))
+    world._process("b").arrive(Address("a"), codec.encode(Relay(Address("b"), Address("b"), 4, digest)))
+    world.run(6 * Settings().suspect_s)
+    assert world.id_of("b") not in world.member("b").detector.heard
+    assert not world.node("b").routes.through
+    assert {world.view_of(name) for name in NODES} == {view}
+
+
+def test_a_view_that_puts_a_member_elsewhere_is_not_installed(company: Any) -> None:
+    """A member whose own address is another in its view could not propose a view to itself, and so never make one again."""
+    world = company(NODES, 3, settings=Settings())
+    assert world.gather()
+    cast, forged = world._carrier.cast, 0
+
+    def cast_altered(source: Address, destinations: Any, wire: bytes) -> None:
+        nonlocal forged
+        destinations = list(destinations)
+        frame = codec.decode(wire)
+        if isinstance(frame, Install) and "b" in destinations and not forged:
+            forged += 1
+            seats = tuple((member, Address("z") if at == "b" else at) for member, at in frame.seats)
+            cast(source, ["b"], codec.encode(msgspec.structs.replace(frame, seats=seats)))
+            destinations.remove("b")
+        cast(source, destinations, wire)
+
+    world._carrier.cast = cast_altered
+    world.leave("a")
+    assert world.wait_for(lambda: world.seen("b") == "bcd", LIMIT_S)
+    assert forged
+    assert world.member("b").port.address_by_member[world.id_of("b")] == "b"
+    assert world.settle(LIMIT_S)
+
+
+def test_a_wish_that_was_passed_on_is_not_passed_on_again(company: Any) -> None:
+    """Two members that each take the other for the coordinator would pass it back and forth without end."""
+    world = company(NODES, 3, settings=Settings())
+    assert world.gather()
+    member = world.member("c")
+    wish = codec.encode(Join(member.group, MemberId("z#0000000000000001"), Address("z"), member.port.options))
+
+    def passed_on() -> int:
+        return sum(count for (source, _, kind), count in world.frames.items() if source == "c" and kind == "join")
+
+    before = passed_on()
+    world._process("c").arrive(Address("d"), wish)
+    world.run(1.0)
+    assert passed_on() == before
+    world._process("c").arrive(Address("z"), wish)
+    world.run(1.0)
+    assert passed_on() == before + 1
 
 
 def test_a_group_at_rest_and_one_under_load_make_no_views(company: Any) -> None:
