@@ -1,13 +1,11 @@
-"""The swarm: two thousand worlds, each with its own faults; no violation and no stall in any of them.
-
-Corrupted frames are left out here: after an attack on a group without a key some groups do not recover, 2 of these 2,000 worlds with it."""
+"""The swarm: two thousand worlds, each with its own faults; no violation and no stall in any of them."""
 
 from __future__ import annotations
 
 import pytest
 
 from antiphon.errors import InvalidOption
-from antiphon.sim.swarm import FAULTS, Case, Weather, campaign, default_cases, faults_of, replay_command, run_seed, without_corruption
+from antiphon.sim.swarm import FAULTS, Case, Weather, campaign, default_cases, faults_of, replay_command, run_seed
 
 SEEDS = 2_000
 CHUNK = 50
@@ -16,7 +14,7 @@ CHUNK = 50
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_no_seed_breaks_a_promise_or_stalls(first: int) -> None:
     """Somewhere among loss, disorder, slow members and crashes a message would be lost, doubled, misplaced or waited for for ever."""
-    summary = campaign(map(without_corruption, default_cases(range(first, first + CHUNK))))
+    summary = campaign(default_cases(range(first, first + CHUNK)))
     assert summary.seeds == CHUNK
     assert summary.ok, f"\n{summary}"
 

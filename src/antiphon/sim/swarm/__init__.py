@@ -23,7 +23,6 @@ from antiphon.sim.swarm.case import (
     default_cases,
     faults_of,
     replay_command,
-    without_corruption,
 )
 from antiphon.sim.swarm.extension import load
 from antiphon.sim.swarm.node_weather import Act, NodeWeather
@@ -50,5 +49,4 @@ __all__ = [
     "replay_command",
     "run_recorded",
     "run_seed",
-    "without_corruption",
 ]

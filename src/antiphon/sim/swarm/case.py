@@ -89,11 +89,6 @@ def _share(fault: str) -> float:
     return 0.5 if fault in FAULTS else 0.4 if fault in EARLY_NODE_FAULTS else 0.25
 
 
-def without_corruption(case: Case) -> Case:
-    """Return the case with its seed's faults except corrupted frames: members then receive only what others have sent."""
-    return structs.replace(case, faults=tuple(fault for fault in faults_of(case) if fault != "corruption"))
-
-
 def auditable(case: Case) -> Case:
     """Return the case with its seed's faults except those that an audit of its traces does not judge as the oracles do: forged frames,
     forged answers, and groups that several nodes found at the same time."""
