@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from antiphon.bench.repair import Weather, row
+from antiphon.bench.repair import ArrivalCondition, row
 from antiphon.model import codec
 from antiphon.model.frames import Batch, Digest, Fragment, Nack
 from antiphon.model.ids import GroupId, MemberId
@@ -186,7 +186,7 @@ def test_nothing_is_asked_for_where_nothing_is_lost(latency: Latency, links: dic
 @pytest.mark.parametrize("seed", range(1, 7))
 def test_large_jitter_costs_few_extra_frames(seed: int) -> None:
     """On a network with 0 to 200 ms of delay and no loss four times as many frames were sent as needed."""
-    figures = row(Weather(0.0, 200.0, 0.0), 5_000, seed)
+    figures = row(ArrivalCondition(0.0, 200.0, 0.0), 5_000, seed)
     assert figures["extra_percent"] < 5.0  # type: ignore[operator]
 
 
@@ -214,7 +214,7 @@ def test_large_jitter_costs_few_extra_frames_where_all_send(order: str) -> None:
 )
 def test_a_loss_is_repaired_no_later_than_before(high_ms: float, loss: float, p50_ms: float, p90_ms: float, seed: int) -> None:
     """Who waits for late messages would wait for lost ones, too. The limits are what a fixed deadline per stream reached."""
-    figures = row(Weather(1.0, high_ms, loss), 3_000, seed)
+    figures = row(ArrivalCondition(1.0, high_ms, loss), 3_000, seed)
     assert figures["p50_ms"] <= p50_ms  # type: ignore[operator]
     assert figures["p90_ms"] <= p90_ms  # type: ignore[operator]
 
