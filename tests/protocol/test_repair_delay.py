@@ -219,6 +219,13 @@ def test_a_loss_is_repaired_no_later_than_before(high_ms: float, loss: float, p5
     assert figures["p90_ms"] <= p90_ms  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("seed", range(1, 3))
+def test_many_losses_are_asked_for_together_where_messages_come_late(seed: int) -> None:
+    """A few of them would be asked for at a time, as long as others come late, and the last of them seconds after that."""
+    figures = row(ArrivalCondition(0.0, 200.0, 0.2), 1_500, seed)
+    assert figures["max_ms"] <= 4_000  # type: ignore[operator]
+
+
 def test_a_message_whose_parts_were_abandoned_is_asked_for_after_the_one_before_it() -> None:
     """Message 2 is known by a part that found no room, and was not marked as missing: when 1 is here, nobody would ask for 2."""
     ana = Listener(Settings(reassembly_bytes=100))

@@ -17,8 +17,8 @@ def lost(line: Line, note: str | None = None) -> Line:
     return Line("gap", line.view, line.sender, line.first, line.last, note=note)
 
 
-def told_lost(scene: Scene, member: str, line: Line) -> None:
-    scene.move(member, [lost(line)], after=line)
+def told_lost(scene: Scene, member: str, line: Line, note: str | None = None) -> None:
+    scene.move(member, [lost(line, note)], after=line)
     scene.remove(member, line)
 
 
@@ -68,6 +68,24 @@ def own_told_lost(scene: Scene, rng: random.Random) -> list[Proof]:
     member, line = own(scene, rng, view=LATE)
     told_lost(scene, member, line)
     return [[sent(scene, member, line.first), (member, end_of(scene, member))]]
+
+
+@fault("agreement", plan=FIFO)
+def in_a_state_of_a_founder(scene: Scene, rng: random.Random) -> list[Proof]:
+    """Nobody gave it a state: it was there from the beginning."""
+    member, line = foreign(scene, rng, view=LATE)
+    told_lost(scene, member, line, "state")
+    return somebody_else(scene, member, line.sender or "", line.first, (member, end_of(scene, member)))
+
+
+@fault("agreement", plan=replace(FIFO, wants="state"))
+def in_a_state_after_it_had_caught_up(scene: Scene, rng: random.Random) -> list[Proof]:
+    for name in scene.members:
+        view = scene.of(name, "view", view=1)[0]
+        scene.move(name, [Line("gap", 1, name, 0, 0, note="state"), Line("settled", 1)], after=view)
+    member, line = foreign(scene, rng, view=LATE)
+    told_lost(scene, member, line, "state")
+    return somebody_else(scene, member, line.sender or "", line.first, (member, end_of(scene, member)))
 
 
 @fault("integrity", plan=FIFO)
@@ -156,6 +174,37 @@ def orphan_of_another(scene: Scene, rng: random.Random) -> list[Proof]:
     return proofs
 
 
+def orphan_of_what_it_does_not_name(scene: Scene, rng: random.Random, note: str) -> list[Proof]:
+    sends, member = sends_of(scene), rng.choice(scene.members)
+    child = rng.choice([line for line in scene.of(member) if line.count == 1 and not sends[line.sender, line.first].names])
+    mark(child, (STRANGER, 3))
+    child.note = note
+    return [[(child.sender or "", sends[child.sender, child.first]), (member, child)]]
+
+
+@fault("parent_before_child", plan=SEMANTIC)
+def orphan_that_names_nothing(scene: Scene, rng: random.Random) -> list[Proof]:
+    return orphan_of_what_it_does_not_name(scene, rng, "orphaned")
+
+
+@fault("parent_before_child", plan=replace(SEMANTIC, multicast="besteffort"))
+def orphan_that_names_nothing_over_best_effort(scene: Scene, rng: random.Random) -> list[Proof]:
+    return orphan_of_what_it_does_not_name(scene, rng, "orphaned")
+
+
+@fault("parent_before_child", plan=replace(SEMANTIC, wants="all"))
+def recovered_orphan_that_names_nothing(scene: Scene, rng: random.Random) -> list[Proof]:
+    return orphan_of_what_it_does_not_name(scene, rng, "recovered")
+
+
+@fault("parent_before_child", plan=SEMANTIC)
+def orphan_of_another_than_it_names(scene: Scene, rng: random.Random) -> list[Proof]:
+    """What it names was delivered before it; what the mark names is of another group."""
+    member, _, child = answered(scene, rng)
+    mark(child, (STRANGER, 3))
+    return [[sent(scene, child.sender or "", child.first), (member, child)]]
+
+
 # -- who is not in the group ---------------------------------------------------------------------------------------------------------
 
 
@@ -195,6 +244,12 @@ def of_a_stranger_over_best_effort(scene: Scene, rng: random.Random) -> list[Pro
 def recovered_of_a_stranger_from_nowhere(scene: Scene, rng: random.Random) -> list[Proof]:
     """From a view that nobody has: the founders were there from the beginning, so it never was."""
     return of_a_stranger_at_one(scene, rng, view=77, note="recovered")
+
+
+@fault("integrity", plan=Plan(order="unordered", multicast="besteffort", wants="all"))
+def of_a_stranger_in_a_view_of_nobody(scene: Scene, rng: random.Random) -> list[Proof]:
+    """No founder was recorded, so there may be views that nobody knows; but not in which this member delivered as messages came."""
+    return of_a_stranger_at_one(scene, rng, view=77)
 
 
 @fault("integrity", plan=Plan(dies=True))

@@ -50,6 +50,27 @@ def without_an_order(scene: Scene, rng: random.Random) -> list[Proof]:
     return [[(member, line)]]
 
 
+def alone_described_otherwise(scene: Scene, rng: random.Random, **changes: object) -> list[Proof]:
+    return [proof[:1] for proof in described_otherwise(scene, rng, **changes)[:1]]
+
+
+@fault("description", plan=FIFO)
+def promises_that_are_no_list(scene: Scene, rng: random.Random) -> list[Proof]:
+    """By its order it would promise what the others do."""
+    return alone_described_otherwise(scene, rng, promises=7)
+
+
+@fault("description", plan=STATED)
+def a_promise_that_is_no_name(scene: Scene, rng: random.Random) -> list[Proof]:
+    return alone_described_otherwise(scene, rng, promises=[*COMMON, "fifo", 7])
+
+
+@fault("description", plan=STATED)
+def wants_what_there_is_not(scene: Scene, rng: random.Random) -> list[Proof]:
+    """It would be excused whatever it lacks of the past."""
+    return alone_described_otherwise(scene, rng, wants="nothing")
+
+
 @fault("description", plan=FIFO)
 def not_described_at_all(scene: Scene, rng: random.Random) -> list[Proof]:
     member = rng.choice(scene.members)

@@ -208,6 +208,10 @@ def test_a_description_that_is_broken_or_contradicts_another() -> None:
     trace = group("fifo", clean)
     trace["ben"][0] = replace(trace["ben"][0], note="{")
     assert said(trace) == [("description", {("ben", 1)})]
+    for broken in ({"promises": 7}, {"promises": ["fifo", 7]}, {"wants": "nothing"}):
+        trace = group("fifo", clean)
+        _stated(trace, "ben", **broken)
+        assert said(trace) == [("description", {("ben", 1)})], broken
     for changes in ({"order": "total"}, {"delivery": "safe"}, {"promises": ["fifo", "total"]}):
         trace = group("fifo", clean)
         for member in MEMBERS:
@@ -249,16 +253,20 @@ def test_what_is_called_lost_and_is_not() -> None:
     named = [sent("ana", 1, 2), sent("ben", 1, 1, [(1, "ana", 1)])]
     next_view = {"view": 2, "members": MEMBERS, "note": '{"previous": 1}'}
 
-    def told(note: str = "", apart: bool = False) -> list[tuple[str, set[tuple[str, int]]]]:
+    def told(note: str = "", apart: bool = False, wants: str = "all", late: bool = False) -> list[tuple[str, set[tuple[str, int]]]]:
         trace = group("semantic", order, named)
+        _stated(trace, "cid", wants=wants)
         lines = [row for row in trace["cid"] if (row.sender, row.first) != ("ana", 2)]
+        lines += [_row("cid", "settled", view=1)] if late else []
         trace["cid"] = [*lines, _row("cid", "gap", view=1, sender="ana", first=2, last=2, note=note)]
         sides = '{"previous": 1, "sides": [["ana", "ben"], ["cid"]]}'
         after = {**next_view, "note": sides} if apart else next_view
         return said({member: numbered([*rows, _row(member, "view", **after)]) for member, rows in trace.items()})
 
     assert [(promise, len(rows)) for promise, rows in told()] == [("agreement", 2)]
-    assert told(note="state") == []
+    assert told(note="state", wants="state") == []
+    assert [promise for promise, _ in told(note="state")] == ["agreement"], "it was given no state"
+    assert [promise for promise, _ in told(note="state", wants="state", late=True)] == ["agreement"], "it had caught up"
     assert told(apart=True) == []
     trace = group("semantic", order, named)
     trace["cid"] = numbered([*trace["cid"], _row("cid", "gap", view=1, sender="ana", first=2, last=2)])
@@ -278,7 +286,13 @@ def test_orphans_that_are_none() -> None:
     trace["cid"][3] = replace(child, note="orphaned")
     assert said(trace) == [("parent_before_child", {("cid", 4)})], "it names none"
     trace["cid"][3] = replace(child, note="orphaned", names=(Named(1, "eve", 7),))
-    assert said(trace) == [], "nobody ever sent the parent"
+    ask = ("ben", trace["ben"].index(next(row for row in trace["ben"] if row.kind == "send")) + 1)
+    assert said(trace) == [("parent_before_child", {ask, ("cid", 4)})], "it does not name that"
+    strange = group("semantic", order, [named[0], sent("ben", 1, 1, [(1, "eve", 7)])])
+    for member in MEMBERS:
+        at = next(place for place, row in enumerate(strange[member]) if (row.kind, row.sender) == ("deliver", "ben"))
+        strange[member][at] = replace(strange[member][at], note="orphaned", names=(Named(1, "eve", 7),))
+    assert said(strange) == [], "nobody ever sent the parent"
     trace = group("semantic", [("ben", 1, 1), ("ana", 1, 1)], named)
     for member in MEMBERS:
         at = next(place for place, row in enumerate(trace[member]) if (row.kind, row.sender) == ("deliver", "ben"))

@@ -17,8 +17,9 @@ and counts only while enough gaps close by themselves. Traffic in order costs no
 | in any case                                                                       | at most a quarter of `nack_max_s`, or `nack_s` |
 
 A request names also younger gaps, as far as late messages need less time than those have been open; while it is not known whether messages
-are lost or late, it names only a few. It is repeated when an answer should be here: after twice the time that answers took, at least
-`nack_s` and the estimate; the pause doubles while nothing comes of what was asked for.
+are lost or late, it names only a few, and those that have been open for longer than the last line of the table says. It is repeated when an
+answer should be here: after twice the time that answers took, at least `nack_s` and the estimate; the pause doubles while nothing comes of
+what was asked for.
 
 Keeps one deadline per stream with a gap, since when its gaps are open, and the frames answered lately, all bounded.
 """
@@ -203,7 +204,10 @@ class Repair:
                 missing = stream.lacks(stream.high + 1, upto)
                 # Not in the third request and later ones: what is asked for first may be what nobody has.
                 if stream.attempt < 2 and stream.losses < _LOSSES and stream.late_share < 0.5:
-                    missing = _first(missing, _PROBES << stream.losses)
+                    probes = _first(missing, _PROBES << stream.losses)
+                    # What has been open for longer than any late message is waited for is lost: of that, nothing is left out.
+                    upto = max((upto for since, upto in stream.marks if since <= now - self._longest_s), default=0)
+                    missing = probes if upto <= probes[-1][1] else stream.lacks(stream.high + 1, upto)
                     upto = missing[-1][1]
                 turn = stream.attempt // 2 % len(missing) if stream.attempt % 2 else 0
                 for low, high in missing[turn:]:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from antiphon.spark.audit.promised import BY_ORDER, BY_REPAIR, COMMON, SAFE
+from antiphon.spark.audit.promised import BY_ORDER, BY_REPAIR, COMMON, SAFE, WANTS
 from antiphon.spark.tables import Tables, table_of
 
 _ABOUT = StructType(
@@ -121,7 +121,9 @@ def member_id(member: Column) -> Column:
 def lives_of(rows: DataFrame, writers: DataFrame) -> DataFrame:
     """Who was a member of what, by its first `group` row. `rank` numbers the members of a group from 0."""
     about = F.col("about")
-    readable = F.coalesce(about["order"] != "", F.lit(False))
+    broken = about["promises"].isNull() & F.get_json_object("note", "$.promises").isNotNull()
+    wants = F.coalesce(about["wants"], F.lit("all"))
+    readable = F.coalesce(about["order"] != "", F.lit(False)) & ~broken & wants.isin(*WANTS)
     ends = writers.select("run", "writer", "closed", "crashed", "contiguous")
     first = Window.partitionBy("group_id", "member_id").orderBy("index")
     return (
@@ -131,7 +133,7 @@ def lives_of(rows: DataFrame, writers: DataFrame) -> DataFrame:
         .where(F.col("place") == 1)
         .withColumns(
             {
-                "wants": F.when(readable, F.coalesce(about["wants"], F.lit("all"))).otherwise(""),
+                "wants": F.when(readable, wants).otherwise(""),
                 "promises": F.when(readable, _promises(about)),
             }
         )

@@ -94,6 +94,10 @@ class MemberLedger:
     """By sender: what it was told is lost."""
     adopted: dict[int, Ranges] = field(default_factory=lambda: defaultdict(list))
     """By sender: what is in a state that it was given."""
+    states: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """What it said is in such a state: sender, first, last, and the index of the row."""
+    caught_up_at: int | None = None
+    """The index of the first row that says that it has caught up."""
     orphans: list[Orphan] = field(default_factory=list)
     jump: Jump | None = None
     late: Late | None = None
@@ -126,6 +130,14 @@ class MemberLedger:
     def stands(self) -> bool:
         """Whether it was in the group to the end."""
         return self.closed and not self.crashed and self.left_at is None and bool(self.installs)
+
+    def adopt_states(self) -> None:
+        """Believe that a state stands for messages where the member joined for one and had not caught up yet, or where it is not known what
+        it wanted. Other claims are as good as `gap` rows without a state."""
+        for sender, first, last, at in self.states:
+            given = self.wants == "state" and (self.caught_up_at is None or at < self.caught_up_at)
+            believed = given or not self.description.readable
+            (self.adopted if believed else self.gaps)[sender].append((first, last))
 
     def next_of(self, view: int) -> Install | None:
         """What it installed after `view`."""
@@ -187,6 +199,7 @@ class GroupLedger:
         for member in members.values():
             member.installs.sort(key=lambda install: install.at)
             member.delivered.sort(key=lambda one: one.low)
+            member.adopt_states()
         return cls(group, members)
 
     @property
@@ -290,7 +303,10 @@ def _range(member: MemberLedger, row: Mapping[str, Any]) -> None:
 
 
 def _gap(member: MemberLedger, row: Mapping[str, Any]) -> None:
-    (member.adopted if row["note"] == "state" else member.gaps)[row["sender_id"]].append((row["first"], row["last"]))
+    if row["note"] == "state":
+        member.states.append((row["sender_id"], row["first"], row["last"], row["index"]))
+    else:
+        member.gaps[row["sender_id"]].append((row["first"], row["last"]))
 
 
 def _orphan(member: MemberLedger, row: Mapping[str, Any]) -> None:
@@ -325,6 +341,8 @@ def _settled(member: MemberLedger, row: Mapping[str, Any]) -> None:
         member.settled.setdefault(row["view"], row["index"])
     elif row["note"] == "stopped":
         member.stopped_in = row["view"]
+    else:
+        member.caught_up_at = row["index"] if member.caught_up_at is None else min(row["index"], member.caught_up_at)
 
 
 def _leave(member: MemberLedger, row: Mapping[str, Any]) -> None:

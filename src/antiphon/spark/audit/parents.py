@@ -5,7 +5,8 @@ delivery that is marked as orphaned names the parents that are lost, and so does
 member was told that it is lost, or which was before the time of a member that did not want everything, are not asked for. Over best effort
 a parent that never comes proves nothing, nor does one that was caught up with in a later view.
 
-A mark is false if the member delivered the parent itself: before, or, except over best effort, later other than by synchronisation. Later
+A mark is false if the message does not name what the mark calls lost, by the row in which it was sent. And it is false if the member
+delivered the parent itself: before, or, except over best effort, later other than by synchronisation. Later
 counts only where the sender of the orphan had the parent when it sent it: a faulty sender may name what does not exist yet. What other
 members show of marks is in `orphans`.
 """
@@ -79,20 +80,50 @@ def judge(acts: Acts) -> DataFrame:
         .transform(_told)
     )
     sends = acts.promising("parent_before_child", "send").withColumn("sender_id", F.col("member_id"))
-    return found.unionByName(_told_marks(rows.where(F.col("kind") == "deliver"), sends))
+    delivered = rows.where(F.col("kind") == "deliver")
+    return found.unionByName(_told_marks(delivered, sends)).unionByName(_told_unnamed(delivered, sends, pairs(acts)))
 
 
 def _is_marked() -> Column:
     return (F.col("note") == "orphaned") | ((F.col("note") == "recovered") & (F.coalesce(F.size("names"), F.lit(0)) > 0))
 
 
-def _told_marks(rows: DataFrame, sends: DataFrame) -> DataFrame:
-    """Marks that call a parent lost which the member delivered itself, told once for each member and sender."""
-    marks = rows.where(F.col("lost").isNotNull()).select(
+def _marks(rows: DataFrame) -> DataFrame:
+    """Each message that a mark calls lost: `sender_id number`, with the orphan, `child_of child`, and the row of the mark."""
+    return rows.where(F.col("lost").isNotNull()).select(
         *("group_id", "member_id", F.col("sender_id").alias("child_of"), F.col("first").alias("child"), F.col("index").alias("marked")),
         F.array_contains("promises", "agreement").alias("repairs"),
         F.inline("lost"),
     )
+
+
+def _told_unnamed(rows: DataFrame, sends: DataFrame, pairs: DataFrame) -> DataFrame:
+    """Marks that call lost what the message does not name, told once for each member and sender."""
+    unnamed = (
+        _marks(rows)
+        .withColumnsRenamed({"sender_id": "parent_of", "number": "parent", "member_id": "at"})
+        .join(pairs.drop("sent"), ["group_id", "child_of", "child", "parent_of", "parent"], "left_anti")
+        .withColumns({"member_id": F.col("child_of"), "sender_id": F.col("child_of"), "number": F.col("child")})
+    )
+    sent = (
+        located(unnamed, sends, "index")
+        .where(F.col("found").isNotNull())
+        .withColumns({"sent": F.col("found.index"), "member_id": F.col("at")})
+    )
+    example = F.struct("marked", "child", "sent", "parent_of", "parent")
+    cells = sent.groupBy("group_id", "member_id", "child_of").agg(F.count(F.lit(1)).alias("amount"), F.min(example).alias("example"))
+    one = F.col("example")
+    story = F.concat(
+        *(F.lit("@"), F.col("member_id"), F.lit(" delivered message "), one["child"], F.lit(" of @"), F.col("child_of")),
+        *(F.lit(" as orphaned of message "), one["parent"], F.lit(" of @"), one["parent_of"], F.lit(", which it does not name")),
+    )
+    proof = F.array(row(F.col("child_of"), one["sent"]), row(F.col("member_id"), one["marked"]))
+    return cells.transform(as_findings, "parent_before_child", amount=F.col("amount"), story=story, rows=proof)
+
+
+def _told_marks(rows: DataFrame, sends: DataFrame) -> DataFrame:
+    """Marks that call a parent lost which the member delivered itself, told once for each member and sender."""
+    marks = _marks(rows)
     later = F.col("repairs") & F.coalesce(F.col("found.note") != "recovered", F.lit(True))
     had = (
         located(marks, rows, "index", "note")

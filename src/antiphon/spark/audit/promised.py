@@ -32,8 +32,13 @@ _NOT_SHARED = ("wants",)
 """What a description says of the member, not of the group."""
 
 
+WANTS = ("founder", "all", "none", "last", "since", "state")
+"""What a member may want of the time before it came."""
+
+
 class Description(NamedTuple):
-    """What one `group` row says. `readable`: it is a JSON object that names an order."""
+    """What one `group` row says. `readable`: it is a JSON object that names an order; and the promises and what the member wants, where it
+    states them, make sense."""
 
     readable: bool
     promises: frozenset[str]
@@ -64,10 +69,14 @@ def described(note: str | None) -> Description:
         return UNREADABLE
     if not isinstance(options, dict) or not isinstance(options.get("order"), str) or not options["order"]:
         return UNREADABLE
-    names = options.get("promises")
-    if isinstance(names, list) and all(isinstance(name, str) for name in names):
-        return Description(True, frozenset(names), options)
-    return Description(True, _derived(options), options)
+    if "wants" in options and options["wants"] not in WANTS:
+        return UNREADABLE
+    if "promises" not in options:
+        return Description(True, _derived(options), options)
+    names = options["promises"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return UNREADABLE
+    return Description(True, frozenset(names), options)
 
 
 def _derived(options: Mapping[str, Any]) -> frozenset[str]:

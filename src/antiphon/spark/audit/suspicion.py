@@ -194,6 +194,9 @@ def _parents(evidence: Evidence) -> int | None:
         return None
     child_of, children, parent_of, parents = _pairs(evidence)
     count, repairs = 0, "agreement" in evidence.ledger.promises
+    named: set[tuple[int, ...]] = set()
+    if any(_marks(sheet).any() for sheet in evidence.sheets.values()):
+        named = set(zip(*(one.tolist() for one in (child_of, children, parent_of, parents)), strict=True))
     for life in evidence.ledger.known:
         sheet = evidence.sheets.get(life.member)
         if sheet is None:
@@ -211,7 +214,7 @@ def _parents(evidence: Evidence) -> int | None:
         if marked.any():
             marked &= _excused(sheet, had, parent_of[there], parents[there])
         wrong = ~marked & np.where(found < 0, whole, later)
-        if wrong.any() or _false_marks(sheet, repairs):
+        if wrong.any() or _false_marks(sheet, repairs) or _unnamed_marks(sheet, named):
             return None
         count += len(had)
     return count
@@ -241,6 +244,14 @@ def _false_marks(sheet: Sheet, repairs: bool) -> bool:
     found = _Held(sheet, DELIVER).find(sheet.parents_of[marks], sheet.parents[marks])
     later = repairs & (sheet.sorts[found] != RECOVERED)
     return bool(((found >= 0) & ((sheet.indices[found] < sheet.indices[sheet.rows[marks]]) | later)).any())
+
+
+def _unnamed_marks(sheet: Sheet, named: set[tuple[int, ...]]) -> bool:
+    """Whether an orphaned delivery calls something lost that the message may not have named."""
+    marks = _marks(sheet)
+    rows = sheet.rows[marks]
+    columns = (sheet.senders[rows], sheet.firsts[rows], sheet.parents_of[marks], sheet.parents[marks])
+    return any(one not in named for one in zip(*(column.tolist() for column in columns), strict=True))
 
 
 def _late(evidence: Evidence, member: int, sheet: Sheet) -> bool:

@@ -1,9 +1,10 @@
 """Messages that a member says are lost to it: `gap` rows, and the parents that an orphaned delivery names.
 
-A claim is false if the member delivered the message itself (an orphan's parent: before the orphan, or, where lost messages are repaired,
-later other than by synchronisation), or if another member delivered it in a view from which the two went on together. The second is known
-only when both have installed the next view, so claims wait for it. What a state stands for is no claim. An orphan whose sender did not have
-the parent when it sent the orphan is a faulty sender's: its parent may come later.
+An orphan's claim is false if the orphan does not name the message, by the row in which it was sent. Any claim is false if the member
+delivered the message itself (an orphan's parent: before the orphan, or, where lost messages are repaired, later other than by
+synchronisation), or if another member delivered it in a view from which the two went on together. That is known only when both have
+installed the next view, so claims wait for it. What a state stands for is no claim. An orphan whose sender did not have the parent when it
+sent the orphan is a faulty sender's: its parent may come later.
 
 Keeps: the newest `CLAIMS` of a group, each for `ROUNDS` rounds.
 """
@@ -72,7 +73,8 @@ class Claims(Struct, array_like=True):
         waiting: list[Claim] = []
         for claim in self.open:
             valid = claim.promise == "agreement" or _is_valid(claim, given, sends)
-            breach = _by_itself(claim, given.get(claim.member, {}), valid) or (_by_others(claim, given, together) if valid else None)
+            breach = _unnamed(claim, sends) or _by_itself(claim, given.get(claim.member, {}), valid)
+            breach = breach or (_by_others(claim, given, together) if valid else None)
             if breach is not None:
                 yield breach
             elif rounds - claim.since <= ROUNDS:
@@ -93,6 +95,15 @@ def _is_valid(claim: Claim, given: Mapping[str, Mapping[str, Deliveries]], sends
     sent = sends[sender].row_of(number) if sender in sends else None
     had = _row_of(claim, given.get(sender, {}))
     return sent is not None and had is not None and had.spot.index < sent.spot.index
+
+
+def _unnamed(claim: Claim, sends: Mapping[str, Sends]) -> Breach | None:
+    """Report an orphan's claim about a message that the orphan does not name."""
+    sender, number = claim.child
+    sent = sends[sender].row_of(number) if sender in sends else None
+    if sent is None or any((name.seqno, name.sender, name.number) == (number, claim.sender, claim.first) for name in sent.names):
+        return None
+    return Breach(claim.promise, f"{claim.said}, which it does not name", (sent.spot, claim.spot))
 
 
 def _by_itself(claim: Claim, given: Mapping[str, Deliveries], valid: bool) -> Breach | None:

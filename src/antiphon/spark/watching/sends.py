@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
-from antiphon.spark.watching.told import Breach, Spot, Told
+from antiphon.spark.watching.told import Breach, Named, Spot, Told
 from antiphon.trace.schema import CHECK_EVERY
 
 ROWS = 4_096
@@ -18,17 +18,18 @@ ROWS = 4_096
 
 
 class Checked(Struct, array_like=True, frozen=True):
-    """A range with its checksums, by whom."""
+    """A range with its checksums, by whom, and what its messages name."""
 
     first: int
     last: int
     member: str
     spot: Spot
     checks: tuple[int, ...]
+    names: tuple[Named, ...] = ()
 
     @classmethod
     def of(cls, row: Told) -> Checked:
-        return cls(row.first, row.last, row.member, row.spot, row.checks)
+        return cls(row.first, row.last, row.member, row.spot, row.checks, tuple(row.names))
 
     def by_number(self) -> dict[int, int]:
         """As the schema has it: one for each message, or for each whose number is a multiple."""

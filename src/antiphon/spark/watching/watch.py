@@ -123,7 +123,8 @@ class Watch(Struct):
         elif row.kind == "view":
             yield from self._install(row, member)
         elif row.kind == "gap":
-            if row.note != "state":
+            # A state stands for messages only where the member wants one and has not caught up; or it is not known what it wants.
+            if row.note != "state" or (member.promises and not member.catches_up):
                 self.claims.gap(row, self.rounds, self._promises_to(member))
         elif row.kind == "stable" and row.view in self.sequences:
             sequence = self.sequences[row.view]
