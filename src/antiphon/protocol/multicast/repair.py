@@ -21,7 +21,11 @@ are lost or late, it names only a few, and those that have been open for longer 
 answer should be here: after twice the time that answers took, at least `nack_s` and the estimate; the pause doubles while nothing comes of
 what was asked for.
 
-Keeps one deadline per stream with a gap, since when its gaps are open, and the frames answered lately, all bounded.
+Where the first line of the table holds, each request has a time of its own: gaps that are seen while answers are under way are asked for
+without waiting for these, and what was asked for is asked for again `nack_s` after its answer should have been here.
+
+Keeps one deadline per stream with a gap, since when its gaps are open, when they were asked for, and the frames answered lately, all
+bounded.
 """
 
 from __future__ import annotations
@@ -52,6 +56,8 @@ _LATE_SHARE, _SHARE_GAIN = 0.04, 1 / 32
 requests are not heard, an answer to another member looks like a late message, and is rare."""
 _LOSSES = 3
 """How often in a row a request must have been of use, where messages are not late, for gaps of the stream to count as losses."""
+_SLOWER = 1 / 32
+"""By how much the time of an answer grows with one that takes twice as long or longer."""
 _PROBES = 4
 """How many messages are asked for together while it is not known whether they are lost or late."""
 _LOOKS = 16
@@ -66,7 +72,7 @@ class Repair:
         self._longest_s = max(context.settings.nack_s, context.settings.nack_max_s / 4)
         """How long a gap may be open at most before it is asked for."""
         self._answer_s = 0.0
-        """How long an answer takes to come, smoothed."""
+        """How long an answer takes to come, smoothed; lost ones do not count."""
         self._timer: Timer | None = None
         self._answer_timer: Timer | None = None
         self._resting = False
@@ -78,6 +84,7 @@ class Repair:
         self._gapped: dict[int, Stream] = {}
         for stream in streams:
             stream.marks.clear()
+            stream.asks.clear()
             stream.attempt = 0
         self._answers: dict[tuple[int, int, int], tuple[float, int]] = {}
         """(stream, first, part) of a frame to when it will be sent to all, unless somebody else does it first, and the attempt."""
@@ -109,14 +116,16 @@ class Repair:
             stream.mark(self.context.now - (self._longest_s if at_once else 0.0))
         if stream.index not in self._gapped:
             self._gapped[stream.index] = stream
-            stream.attempt = 0
+            stream.attempt = stream.doublings = 0
             self._ask_at(stream, self.context.now if at_once else self._due(stream))
+        elif new and stream.attempt and self._is_lossy(stream):
+            self._ask_at(stream, min(stream.nack_at, self._due_further(stream)))
 
     def fill(self, stream: Stream, first: int, before: int) -> None:
         """Something that was missing is here, from number `first` on; the stream was without a gap up to `before`."""
         if first <= stream.heard_to:
             if stream.attempt and first <= stream.asked_to:
-                self._note_answer(stream)
+                self._note_answer(stream, first)
             stream.late_share -= stream.late_share * _SHARE_GAIN
         elif (since := stream.missing_since(first)) is not None:
             self._learn(stream, self.context.now - since)
@@ -128,12 +137,20 @@ class Repair:
                 # Otherwise its time, which is not too late for another gap, stays: it costs less to look again then.
                 self._gapped.pop(stream.index, None)
 
-    def _note_answer(self, stream: Stream) -> None:
+    def _note_answer(self, stream: Stream, number: int) -> None:
         """Something that was asked for is here: learns how long that takes. Only the first of it counts: the others may have been lost."""
         stream.answers += 1
-        if stream.answers == 1:
-            took = self.context.now - stream.asked_at
-            self._answer_s += (took - self._answer_s) * (0.125 if self._answer_s else 1.0)
+        ask = stream.ask_of(number)
+        if stream.answers > 1 or ask is None:
+            return
+        took = self.context.now - ask[0]
+        if not self._answer_s:
+            self._answer_s = took
+        elif took < 2 * self._answer_s:
+            self._answer_s += (took - self._answer_s) / (4 if took < self._answer_s else 8)
+        else:
+            # The answer was lost, very probably, and this is another one. If all take so long, the estimate follows in a few dozen.
+            self._answer_s += self._answer_s * _SLOWER
 
     def _learn(self, stream: Stream, late_s: float) -> None:
         """A message that nobody had asked for came so much after its gap was seen."""
@@ -155,82 +172,124 @@ class Repair:
     def _wait_s(self, stream: Stream) -> float:
         """How long a gap of the stream may be open before it is asked for."""
         late_s, nack_s = self._late_s(stream), self.settings.nack_s
-        if late_s < nack_s / 2 and stream.losses >= _LOSSES:
+        if self._is_lossy(stream):
             return nack_s / 2
         return max(nack_s, min(late_s, self._longest_s))
+
+    def _is_lossy(self, stream: Stream) -> bool:
+        """Whether what is missing of the stream is very probably lost, and not late."""
+        return stream.losses >= _LOSSES and self._late_s(stream) < self.settings.nack_s / 2
 
     def _due(self, stream: Stream) -> float:
         """When the first gap of the stream will have been open for long enough."""
         return stream.marks[0][0] + self._wait_s(stream) * self.context.rng.uniform(1.0, _SPREAD)
 
+    def _due_further(self, stream: Stream) -> float:
+        """When the first gap that was not asked for yet will have been open for long enough."""
+        since = stream.missing_since(stream.asked_to + 1)
+        return math.inf if since is None else since + self._wait_s(stream) * self.context.rng.uniform(1.0, _SPREAD)
+
+    def _pause_s(self, stream: Stream) -> float:
+        """How long an answer may take. Asking again before it can be here would only bring it twice."""
+        settings, answer_s = self.settings, self._answer_s
+        if self._is_lossy(stream) and answer_s:
+            answer_s += settings.nack_s  # messages are hardly ever late, so answers are not
+        else:
+            answer_s = 2 * (answer_s or settings.nack_s)
+        pause_s = max(settings.nack_s, answer_s, self._late_s(stream)) * float(2 ** min(stream.doublings, _DOUBLINGS))
+        return min(pause_s, settings.nack_max_s)
+
     def _forget_gaps(self) -> None:
         for stream in self._gapped.values():
             stream.attempt = 0
             stream.marks.clear()
+            stream.asks.clear()
         self._gapped.clear()
 
     def progress(self, stream: Stream) -> None:
         """The first thing missing of the stream, which had been asked for, is here, or a part of it: asks for the rest soon."""
-        self._note_answer(stream)
-        stream.attempt = 0
+        if not stream.answers:
+            self._note_answer(stream, stream.high + 1)
+        stream.attempt = stream.doublings = 0
         late = self._late_s(stream) >= self.settings.nack_s / 2
         stream.losses = max(stream.losses - 1, 0) if late else min(stream.losses + 1, 2 * _LOSSES)
+        ask = stream.ask_of(stream.high + 1)
         if not stream.marks:
             self._gapped.pop(stream.index, None)
-        elif stream.high < stream.asked_to:
+        elif ask is None:
+            self._ask_at(stream, self._due(stream))
+        elif self._is_lossy(stream):
+            stream.attempt = 1
+            self._ask_at(stream, min(ask[1] + self._pause_s(stream), self._due_further(stream)))
+        else:
             # The answer to what was asked for with it may still be on its way.
             again = self.context.now + max(self.settings.nack_s / 2, self._late_s(stream)) * self.context.rng.uniform(1.0, _SPREAD)
             self._ask_at(stream, max(again, self._due(stream)))
-        else:
-            self._ask_at(stream, self._due(stream))
 
     def _ask(self) -> None:
-        now, settings = self.context.now, self.settings
         request = Request(self.context)
         for stream in list(self._gapped.values()):
             if not stream.marks:
                 del self._gapped[stream.index]
-            elif stream.nack_at <= now and request.room > 0:
-                wait_s, late_s = self._wait_s(stream), self._late_s(stream)
-                if stream.marks[0][0] + wait_s > now:
-                    # The gap for which the time was set has closed, or late messages need more than they did then.
-                    stream.nack_at = self._due(stream)
-                    continue
-                # As long as nothing is known to be lost, some gaps are left to show whether they close by themselves.
-                ripe = now - max(min(late_s, wait_s), 0.0 if stream.losses >= _LOSSES else settings.nack_s / 4)
-                upto = max((upto for since, upto in stream.marks if since <= ripe), default=stream.marks[0][1])
-                # The lowest number first: it is what the rest waits for, and the last to be abandoned. But nobody may have it any more, or
-                # there may be no room for it here before another has come: so every other repeated request begins further on.
-                missing = stream.lacks(stream.high + 1, upto)
-                # Not in the third request and later ones: what is asked for first may be what nobody has.
-                if stream.attempt < 2 and stream.losses < _LOSSES and stream.late_share < 0.5:
-                    probes = _first(missing, _PROBES << stream.losses)
-                    # What has been open for longer than any late message is waited for is lost: of that, nothing is left out.
-                    upto = max((upto for since, upto in stream.marks if since <= now - self._longest_s), default=0)
-                    missing = probes if upto <= probes[-1][1] else stream.lacks(stream.high + 1, upto)
-                    upto = missing[-1][1]
-                turn = stream.attempt // 2 % len(missing) if stream.attempt % 2 else 0
-                for low, high in missing[turn:]:
-                    if request.room <= 0:
-                        break
-                    request.add(stream, low, high, stream.attempt)
-                stream.asked_to = max(stream.asked_to, upto)
-                stream.heard_to = max(stream.heard_to, upto)
-                # What was asked for comes, if not all of it: no reason to ask less often.
-                if not stream.attempt or (stream.answers and late_s < settings.nack_s / 2):
-                    stream.asked_at, stream.doublings = now, 0
-                else:
-                    stream.doublings += 1
-                stream.answers = 0
-                # Asking again before an answer can be here would only bring it twice.
-                answer_s = 2 * (self._answer_s or settings.nack_s)
-                pause = max(settings.nack_s, answer_s, late_s) * 2 ** min(stream.doublings, _DOUBLINGS)
-                stream.attempt += 1
-                stream.put_off = False
-                stream.nack_at = now + min(pause, settings.nack_max_s) * self.context.rng.uniform(0.75, 1.25)
+            elif stream.nack_at <= self.context.now and request.room > 0:
+                self._ask_of(stream, request)
         self.requests_sent += request.send(None)
         if self._gapped:
-            self._arm(max(min(stream.nack_at for stream in self._gapped.values()), now))
+            self._arm(max(min(stream.nack_at for stream in self._gapped.values()), self.context.now))
+
+    def _ask_of(self, stream: Stream, request: Request) -> None:
+        """Asks for what is missing of one stream, as far as it is time, and notes when to look at the stream again."""
+        now, settings = self.context.now, self.settings
+        wait_s, late_s = self._wait_s(stream), self._late_s(stream)
+        if stream.marks[0][0] + wait_s > now:
+            # The gap for which the time was set has closed, or late messages need more than they did then.
+            stream.nack_at = self._due(stream)
+            return
+        lossy, ask = self._is_lossy(stream), stream.ask_of(stream.high + 1)
+        again_since = now - self._pause_s(stream) if lossy else now
+        repeats = ask is None or not lossy or ask[1] <= again_since
+        # As long as nothing is known to be lost, some gaps are left to show whether they close by themselves.
+        ripe = now - max(min(late_s, wait_s), 0.0 if stream.losses >= _LOSSES else settings.nack_s / 4)
+        upto = max((upto for since, upto in stream.marks if since <= ripe), default=stream.marks[0][1])
+        # The lowest number first: it is what the rest waits for, and the last to be abandoned. But nobody may have it any more, or
+        # there may be no room for it here before another has come: so every other repeated request begins further on.
+        missing = self._unanswered(stream, upto, again_since) if lossy else stream.lacks(stream.high + 1, upto)
+        # Not in the third request and later ones: what is asked for first may be what nobody has.
+        if stream.attempt < 2 and stream.losses < _LOSSES and stream.late_share < 0.5:
+            probes = _first(missing, _PROBES << stream.losses)
+            # What has been open for longer than any late message is waited for is lost: of that, nothing is left out.
+            upto = max((upto for since, upto in stream.marks if since <= now - self._longest_s), default=0)
+            missing = probes if upto <= probes[-1][1] else stream.lacks(stream.high + 1, upto)
+            upto = missing[-1][1]
+        attempt = stream.attempt if repeats else 0
+        turn = attempt // 2 % len(missing) if attempt % 2 and missing else 0
+        for low, high in missing[turn:]:
+            if request.room <= 0:
+                upto = low - 1
+                break
+            request.add(stream, low, high, attempt)
+        if repeats:
+            # What was asked for comes, if not all of it: no reason to ask less often.
+            stream.doublings = 0 if not stream.attempt or (stream.answers and late_s < settings.nack_s / 2) else stream.doublings + 1
+            stream.attempt += 1
+            stream.put_off = False
+            stream.answers = 0
+        stream.note_asks(now, again_since, upto)
+        ask = stream.ask_of(stream.high + 1)
+        pause_s = self._pause_s(stream) * self.context.rng.uniform(1.0 if lossy else 0.75, 1.25)
+        stream.nack_at = (now if ask is None else ask[1]) + pause_s
+        if lossy:
+            stream.nack_at = max(min(stream.nack_at, self._due_further(stream)), now)
+
+    def _unanswered(self, stream: Stream, upto: int, again_since: float) -> list[tuple[int, int]]:
+        """What is missing up to a number, without what was asked for since then: its answer may be on its way."""
+        missing: list[tuple[int, int]] = []
+        low = stream.high + 1
+        for _, last_at, high in stream.asks:
+            if last_at <= again_since and low <= min(high, upto):
+                missing += stream.lacks(low, min(int(high), upto))
+            low = max(low, int(high) + 1)
+        return missing + (stream.lacks(low, upto) if low <= upto else [])
 
     def ask_for(self, wanted: list[tuple[Stream, int]]) -> None:
         """Asks for these messages by themselves, for as many as fit. An answer holds so many frames and begins with the first that is

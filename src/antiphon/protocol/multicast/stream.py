@@ -22,7 +22,7 @@ _PASSED_LIMIT = 4_096
 
 class Stream:
     __slots__ = (
-        *("_passed", "above", "answers", "asked_at", "asked_to", "attempt", "bytes", "doublings", "firsts", "frames", "heard_to"),
+        *("_passed", "above", "answers", "asked_to", "asks", "attempt", "bytes", "doublings", "firsts", "frames", "heard_to"),
         *("high", "index", "known", "lasts", "late_at", "late_dev_s", "late_s", "late_share", "losses", "marks", "nack_at", "parts"),
         *("parts_bytes", "put_off", "rests", "say_at", "say_at_bytes", "sender", "stable", "tidy", "top"),
     )
@@ -49,12 +49,14 @@ class Stream:
         self.parts: dict[int, tuple[int, dict[int, bytes]]] = {}
         """Number of a half-arrived message to how many parts it has and the frames of those that are here, by index."""
         self.parts_bytes = 0
-        self.attempt, self.nack_at, self.asked_at = 0, 0.0, 0.0
+        self.attempt, self.nack_at = 0, 0.0
         self.answers = self.doublings = 0
         """How much of what was asked for came since the last request, and how often in a row nothing did."""
         self.put_off = False
         self.asked_to = self.heard_to = cut
         """Up to which number messages were asked for by this member, and by any."""
+        self.asks: list[list[float]] = []
+        """When what is missing was asked for first and last, and up to which number, rising: what is above the number before it."""
         self.marks: list[tuple[float, int]] = []
         """Since when what is missing up to which number is known to be missing, both rising. Empty when nothing is missing."""
         self.late_s = self.late_dev_s = self.late_at = 0.0
@@ -100,12 +102,31 @@ class Stream:
                 # The later mark of two counts for both: what is missing is at worst asked for a little later.
                 del marks[:-1:2]
 
+    def ask_of(self, number: int) -> list[float] | None:
+        """The entry of `asks` for a number, if it was asked for."""
+        return next((ask for ask in self.asks if ask[2] >= number), None)
+
+    def note_asks(self, now: float, again_since: float, upto: int) -> None:
+        """What was asked for last before `again_since`, and everything new, is asked for now, up to a number."""
+        asks = self.asks
+        for ask in asks:
+            if ask[1] <= again_since and ask[2] <= upto:
+                ask[1] = now
+        if upto > (asks[-1][2] if asks else self.high):
+            asks.append([now, now, upto])
+            if len(asks) > _MARKS_LIMIT:
+                del asks[:-1:2]
+        self.asked_to, self.heard_to = max(self.asked_to, upto), max(self.heard_to, upto)
+
     def missing_since(self, number: int) -> float | None:
         """Since when a number is known to be missing; None when it is not."""
         return next((since for since, upto in self.marks if upto >= number), None)
 
     def prune_marks(self, now: float) -> None:
-        """Forgets the marks of what is here."""
+        """Forgets the marks of what is here, and when it was asked for."""
+        asks = self.asks
+        while asks and asks[0][2] <= self.high:
+            del asks[0]
         marks, count = self.marks, 0
         while count < len(marks) and marks[count][1] <= self.high:
             count += 1
