@@ -14,10 +14,11 @@ import pytest
 
 from antiphon.errors import NoQuorum, UsageError, WouldBlock
 from antiphon.model import codec
-from antiphon.model.control import Install, Join, Relay
+from antiphon.model.control import Install, Join, Propose, Relay
 from antiphon.model.frames import Batch, Digest, Record
 from antiphon.model.ids import Address, MemberId, MessageId
 from antiphon.model.options import GroupOptions, Settings
+from antiphon.model.view import TAG_BITS
 from antiphon.sim.alterer import FrameAlterer
 from antiphon.sim.log import Delivered
 
@@ -188,6 +189,23 @@ def test_a_view_that_puts_a_member_elsewhere_is_not_installed(company: Any) -> N
     assert world.wait_for(lambda: world.seen("b") == "bcd", LIMIT_S)
     assert forged
     assert world.member("b").port.address_by_member[world.id_of("b")] == "b"
+    assert world.settle(LIMIT_S)
+
+
+def test_a_promise_that_nobody_can_exceed_is_given_up(company: Any) -> None:
+    """A member that has promised a forged ballot would refuse every view, and the others would not believe the ballot that it names."""
+    world = company(NODES, 3, settings=Settings())
+    assert world.gather()
+    for ahead in (1 << 24, 1 << 25):
+        view = world.view_of("d")
+        seats = tuple((world.id_of(name), Address(name)) for name in NODES)
+        ballot = view.id + (ahead << TAG_BITS)
+        forged = Propose(world.member("d").group, world.id_of("a"), ballot, view.id, seats, (), b"")
+        world._process("d").arrive(Address("a"), codec.encode(forged))
+        world.run(0.01)
+    assert world.member("d").agreement.promised == ballot
+    world.leave("c")
+    assert world.wait_for(lambda: world.seen("d") == world.seen("a") == "abd", LIMIT_S)
     assert world.settle(LIMIT_S)
 
 

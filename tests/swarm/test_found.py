@@ -173,6 +173,26 @@ FOUND_WITH_LATER_FAULTS = {
         faults=("loss", "duplication", "reordering", "cut", "churn", "reader", "jitter", "corruption"),
         partitions="majority",
     ),
+    "a forged view told a member of another founding, and it stayed alone without a majority for ever": Case(
+        seed=13914,
+        kind="nodes",
+        order="semantic",
+        multicast="flood",
+        members=6,
+        faults=("duplication", "crash", "cut", "restart", "partition", "flapping", "founding", "stuck", "corruption"),
+        delivery="safe",
+        partitions="majority",
+    ),
+    "members had promised forged ballots that the coordinator did not believe, and could not exceed": Case(
+        seed=14150,
+        kind="nodes",
+        order="unordered",
+        multicast="flood",
+        members=6,
+        faults=("loss", "duplication", "reordering", "slow", "pause", "skew", "restart", "parents", "jitter", "corruption"),
+        delivery="safe",
+        partitions="majority",
+    ),
 }
 
 FOUNDED_AT_ONCE = {82, 157, 191, 625, 1133, 2201, 5093, 5925, 7935, 9017}

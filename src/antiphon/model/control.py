@@ -294,7 +294,7 @@ class Refuse(Struct, array_like=True, tag=20, frozen=True):
 class Beacon(Struct, array_like=True, tag=21, frozen=True):
     """`seats` are the members of the side that its coordinator can reach; `looking` asks for a beacon in return. One that goes to everyone
     is not `whole`: it has the coordinator's seat alone, and who is of another side answers with its own. `origin` is that of its view's
-    Install."""
+    Install. `quorum` says whether the side may go on."""
 
     group: GroupId
     member: MemberId
@@ -304,6 +304,7 @@ class Beacon(Struct, array_like=True, tag=21, frozen=True):
     looking: bool = True
     whole: bool = True
     origin: Number = 0
+    quorum: bool = True
 
 
 class Gone(Struct, array_like=True, tag=22, frozen=True):

@@ -31,6 +31,9 @@ _PATIENCE = 1.5
 _ACKNOWLEDGE_MAX_S = 2.0
 _VIEWS_AHEAD = 1 << 24
 """Views that another side may have made while this one made none."""
+_VIEWS_AHEAD_OF_NEWCOMER = 1 << 28
+_VIEWS_BELIEVED = 1 << 10
+"""A promise for a view further ahead than this is given up when nothing more is heard of it."""
 
 
 class Agreement:
@@ -205,8 +208,10 @@ class Agreement:
         return whole
 
     def plausible(self, ballot: int) -> bool:
-        """Whether so many views can have been made. A number out of the blue would leave none for those that come after it."""
-        return ballot >> TAG_BITS <= (max(self.promised, self.view_id) >> TAG_BITS) + _VIEWS_AHEAD
+        """Whether so many views can have been made. A number out of the blue would leave none for those that come after it. A newcomer
+        cannot know how many the group has made."""
+        ahead = _VIEWS_AHEAD if self.view_id else _VIEWS_AHEAD_OF_NEWCOMER
+        return ballot >> TAG_BITS <= (max(self.promised, self.view_id) >> TAG_BITS) + ahead
 
     def _install(self, frame: Install, wire: bytes) -> None:
         self.latest = wire
@@ -260,8 +265,19 @@ class Agreement:
             return
         if self._port.now - self._heard_at >= _PATIENCE * self._port.settings.change_s:
             self._heard_at = self._port.now
+            self._doubt_promise()
             self._member.coordinator.orphaned(self.leader[0])
         self._watch_later()
+
+    def _doubt_promise(self) -> None:
+        """Give up a promise that was forged, very probably: of a ballot so far ahead that others may not believe it, and so could never
+        propose a higher one. If it is true after all, its coordinator can still not make a view that needs this member's word."""
+        lowest = (self.view_id >> TAG_BITS) + 1 << TAG_BITS
+        if self.view_id and self.promised - lowest > _VIEWS_BELIEVED << TAG_BITS and self._prepared[0] != self.promised:
+            self.promised, self.leader = lowest, (self._port.me, self._member.address)
+            self._pledged = {lowest: None}
+            self.aimed = self._flushed = 0
+            self._member.coordinator.forget_ballots(lowest)
 
     def _post(self, frame: codec.Frame) -> None:
         self._member.post_to(self.leader[1], frame)

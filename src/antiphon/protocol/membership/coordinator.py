@@ -270,6 +270,8 @@ class Coordinator:
 
     def _next_ballot(self) -> int:
         agreement = self._member.agreement
+        if not agreement.plausible(self._highest + (1 << TAG_BITS)):
+            self._highest = 0  # it was forged, and not even this member would promise a higher one
         counter = (max(self._highest, agreement.promised, agreement.view_id) >> TAG_BITS) + 1
         return counter << TAG_BITS | self._port.rng.getrandbits(TAG_BITS)
 
@@ -379,6 +381,12 @@ class Coordinator:
         """Somebody proposes a higher ballot."""
         self._highest = max(self._highest, ballot)
         if self.change is not None and self.change.ballot < ballot and self.change.phase is not Phase.OVER:
+            self.change.give_up()
+
+    def forget_ballots(self, highest: int) -> None:
+        """Ballots above this one, which were heard of, were forged."""
+        self._highest = highest
+        if self.change is not None and self.change.ballot > highest:
             self.change.give_up()
 
     def orphaned(self, leader: MemberId) -> None:

@@ -68,13 +68,13 @@ class Seeker:
     def _beacon(self, looking: bool) -> Beacon:
         port = self._port
         view, seats = self._member.agreement.view_id, self._member.coordinator.seats()
-        return Beacon(port.group, port.me, view, seats, port.options, looking, True, self._member.origin)
+        return Beacon(port.group, port.me, view, seats, port.options, looking, True, self._member.origin, self._member.quorum)
 
     def _announcement(self) -> Beacon:
         """To everyone, so it must not grow with the group."""
         seats = ((self._port.me, self._member.address),)
-        view, origin = self._member.agreement.view_id, self._member.origin
-        return Beacon(self._port.group, self._port.me, view, seats, self._port.options, True, False, origin)
+        view, origin, quorum = self._member.agreement.view_id, self._member.origin, self._member.quorum
+        return Beacon(self._port.group, self._port.me, view, seats, self._port.options, True, False, origin, quorum)
 
     def _send_beacon(self, addresses: tuple[Address, ...], looking: bool = True) -> None:
         self._port.send_to(tuple(address for address in addresses if address != self._member.address), codec.encode(self._beacon(looking)))
@@ -108,10 +108,11 @@ class Seeker:
             self._send_beacon((dict(frame.seats).get(frame.member, source),), looking=larger)
 
     def _meet_other_line(self, frame: Beacon, source: Address) -> None:
-        """All founders have restarted and founded the group again while this member, or the sender, was out of their reach. The lines are
-        never merged: both would claim to be the one that went on. A member of the older line that has no majority departs."""
+        """All founders have restarted and founded the group again while this member, or the sender, was out of their reach; or a forged
+        view had another origin. The lines are never merged: both would claim to be the one that went on. A member that has no majority
+        departs if the other line has one, or is the newer one."""
         self._port.drops["other_line"] += 1
-        if frame.origin > self._member.origin and self._member.short is not None:
+        if self._member.short is not None and (frame.quorum or frame.origin > self._member.origin):
             self._member.departure.depart("the group was founded again without this node: join it again")
         elif frame.looking:
             self._send_beacon((dict(frame.seats).get(frame.member, source),), looking=False)
