@@ -42,6 +42,7 @@ class ArrivalCondition(NamedTuple):
 WEATHERS = (
     *(ArrivalCondition(1.0, 1.0, loss) for loss in (0.0, 0.01, 0.05, 0.2)),
     *(ArrivalCondition(1.0, 5.0, loss) for loss in (0.0, 0.01, 0.05, 0.2)),
+    *(ArrivalCondition(60.0, 60.0, loss) for loss in (0.0, 0.05)),
     *(ArrivalCondition(0.0, 20.0, loss) for loss in (0.0, 0.05)),
     *(ArrivalCondition(0.0, 200.0, loss) for loss in (0.0, 0.01)),
 )

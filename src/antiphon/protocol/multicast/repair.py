@@ -22,7 +22,7 @@ answer should be here: after twice the time that answers took, at least `nack_s`
 what was asked for.
 
 Where the first line of the table holds, each request has a time of its own: gaps that are seen while answers are under way are asked for
-without waiting for these, and what was asked for is asked for again `nack_s` after its answer should have been here.
+without waiting for these, and what was asked for is asked for again `nack_s` / 2 after its answer should have been here.
 
 Keeps one deadline per stream with a gap, since when its gaps are open, when they were asked for, and the frames answered lately, all
 bounded.
@@ -193,7 +193,7 @@ class Repair:
         """How long an answer may take. Asking again before it can be here would only bring it twice."""
         settings, answer_s = self.settings, self._answer_s
         if self._is_lossy(stream) and answer_s:
-            answer_s += settings.nack_s  # messages are hardly ever late, so answers are not
+            answer_s += settings.nack_s / 2  # messages are hardly ever later, so answers are not
         else:
             answer_s = 2 * (answer_s or settings.nack_s)
         pause_s = max(settings.nack_s, answer_s, self._late_s(stream)) * float(2 ** min(stream.doublings, _DOUBLINGS))
