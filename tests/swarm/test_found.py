@@ -193,6 +193,14 @@ FOUND_WITH_LATER_FAULTS = {
         delivery="safe",
         partitions="majority",
     ),
+    "a request without room for all that was missing was made again at once, without end": Case(
+        seed=607,
+        kind="nodes",
+        order="causal",
+        multicast="flood",
+        members=6,
+        faults=("reordering", "churn", "reboot", "corruption", "unreachable"),
+    ),
 }
 
 FOUNDED_AT_ONCE = {82, 157, 191, 625, 1133, 2201, 5093, 5925, 7935, 9017}

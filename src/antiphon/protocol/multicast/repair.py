@@ -279,7 +279,7 @@ class Repair:
         pause_s = self._pause_s(stream) * self.context.rng.uniform(1.0 if lossy else 0.75, 1.25)
         stream.nack_at = (now if ask is None else ask[1]) + pause_s
         if lossy:
-            stream.nack_at = max(min(stream.nack_at, self._due_further(stream)), now)
+            stream.nack_at = max(min(stream.nack_at, self._due_further(stream)), now + settings.nack_s / 4)
 
     def _unanswered(self, stream: Stream, upto: int, again_since: float) -> list[tuple[int, int]]:
         """What is missing up to a number, without what was asked for since then: its answer may be on its way."""

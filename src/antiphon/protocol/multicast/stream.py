@@ -108,14 +108,19 @@ class Stream:
 
     def note_asks(self, now: float, again_since: float, upto: int) -> None:
         """What was asked for last before `again_since`, and everything new, is asked for now, up to a number."""
-        asks = self.asks
-        for ask in asks:
+        asks, low = self.asks, self.high
+        for place, ask in enumerate(asks):
             if ask[1] <= again_since and ask[2] <= upto:
                 ask[1] = now
+            elif ask[1] <= again_since and low < upto:
+                asks.insert(place, [ask[0], now, upto])
+                break
+            low = int(ask[2])
         if upto > (asks[-1][2] if asks else self.high):
             asks.append([now, now, upto])
-            if len(asks) > _MARKS_LIMIT:
-                del asks[:-1:2]
+        if len(asks) > _MARKS_LIMIT:
+            # The later time of two counts for both.
+            del asks[:-1:2]
         self.asked_to, self.heard_to = max(self.asked_to, upto), max(self.heard_to, upto)
 
     def missing_since(self, number: int) -> float | None:
