@@ -201,6 +201,15 @@ FOUND_WITH_LATER_FAULTS = {
         members=6,
         faults=("reordering", "churn", "reboot", "corruption", "unreachable"),
     ),
+    "a member that had lost messages took the end of an epoch from a newcomer, and kept it when others knew the whole": Case(
+        seed=2723,
+        kind="nodes",
+        order="total",
+        multicast="flood",
+        members=6,
+        faults=("slow", "skew", "partition", "flapping", "reader", "unreachable"),
+        delivery="safe",
+    ),
 }
 
 FOUNDED_AT_ONCE = {82, 157, 191, 625, 1133, 2201, 5093, 5925, 7935, 9017}

@@ -143,7 +143,7 @@ class History:
 
     def doubt(self) -> None:
         """Before new members are asked: what was told with a gap may be told whole. Who does not want the whole past keeps its gaps."""
-        if self.total and not self.cut():
+        if self.total and self.wants_all:
             self._archive.doubt()
 
     def skip(self, holdings: Holdings) -> None:
@@ -170,6 +170,11 @@ class History:
             self._archive.current.outcome(OPEN).jump(live)
             if live:
                 self._archive.forgotten_epoch = max(self._archive.forgotten_epoch, self._archive.current.epoch.id)
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether nothing lies before this member's time. It may lack messages that were lost, all the same."""
+        return not self._came_in
 
     def learn(self, epochs: Iterable[Epoch]) -> None:
         """There are, or were, these views."""

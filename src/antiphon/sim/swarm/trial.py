@@ -29,7 +29,8 @@ _BACKLOG_WINDOWS = 3
 _STEP_S = 0.02
 _EVICTION_S = 10.0
 """What an eviction may take beyond a few times `slow_s`: a change of the view, with retries."""
-_GO_ON_S = 5.0
+_GO_ON_S = 20.0
+"""How long senders may wait after an eviction: with the smallest chunks it takes seconds until members of another side have caught up."""
 _STOPPED_S = 20.0
 """After how long a group without a majority is believed to have lost it for good."""
 _ROUND_S = 2.0
