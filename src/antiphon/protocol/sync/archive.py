@@ -144,10 +144,12 @@ class Archive:
         self._bring(chapter, following, pieces)
         self._forget()
 
-    def doubt(self) -> None:
-        """Forgets the outcomes whose beginnings were never told, and keeps their messages: somebody new may know them whole."""
+    def doubt(self, lacking: int) -> None:
+        """Forgets the outcomes of whose beginnings more was never told than so many messages, and keeps their messages: somebody new may
+        know them whole."""
         for chapter in self._chapters.values():
-            leapt = [following for following, outcome in chapter.outcomes.items() if outcome.leapt and following != OPEN]
+            outcomes = chapter.outcomes.items()
+            leapt = [following for following, one in outcomes if one.leapt and one.forgotten > lacking and following != OPEN]
             for following in leapt:
                 self._set_aside(chapter, chapter.outcomes[following])
                 del chapter.outcomes[following]

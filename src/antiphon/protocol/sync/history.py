@@ -142,9 +142,10 @@ class History:
         return news
 
     def doubt(self) -> None:
-        """Before new members are asked: what was told with a gap may be told whole. Who does not want the whole past keeps its gaps."""
-        if self.total and self.wants_all:
-            self._archive.doubt()
+        """Before new members are asked: what was told with a gap may be told whole. A gap stays that may be made of messages which this
+        member lacks, because it did not want them or they were lost to it."""
+        if self.total:
+            self._archive.doubt(len(self.cut()))
 
     def skip(self, holdings: Holdings) -> None:
         """These messages lie before this member's time, or are not wanted."""
@@ -170,11 +171,6 @@ class History:
             self._archive.current.outcome(OPEN).jump(live)
             if live:
                 self._archive.forgotten_epoch = max(self._archive.forgotten_epoch, self._archive.current.epoch.id)
-
-    @property
-    def wants_all(self) -> bool:
-        """Whether nothing lies before this member's time. It may lack messages that were lost, all the same."""
-        return not self._came_in
 
     def learn(self, epochs: Iterable[Epoch]) -> None:
         """There are, or were, these views."""
