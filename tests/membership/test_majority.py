@@ -8,8 +8,12 @@ import pytest
 
 from antiphon.debugger.rule import Rule
 from antiphon.errors import NoQuorum
+from antiphon.model import codec
+from antiphon.model.control import Install
 from antiphon.model.events import NoMajority
-from antiphon.model.ids import name_of
+from antiphon.model.ids import Address, name_of
+from antiphon.model.options import GroupOptions, Settings
+from antiphon.model.view import TAG_BITS
 
 MAJORITY = {"partitions": "majority"}
 
@@ -331,4 +335,34 @@ def test_the_last_of_a_majority_does_not_leave_with_what_it_decided(gathered: An
     world.heal()
     assert world.settle(60.0)
     assert world.seen(second) == world.seen(third) == "".join(sorted(second + third))
+    assert world.check() == []
+
+
+def test_a_stored_view_counts_however_many_changes_have_failed(company: Any) -> None:
+    """A member that has stored a view, and cannot know that others carried it out, would forget it when it gives up a later ballot that
+    came to nothing, and make a majority with those who have never heard of it."""
+    names = "abcde"
+    world = company(names, 3, settings=Settings())
+    assert world.gather(options=GroupOptions(order="total", partitions="majority"))
+    sides, lost, cast = [{"a", "b", "d"}, {"c", "e"}], ["b"], world._carrier.cast
+
+    def cast_within(source: Address, destinations: Any, wire: bytes) -> None:
+        to = [name for name in destinations if name == source or any({source, name} <= side for side in sides)]
+        if isinstance(codec.decode(wire), Install):
+            to = [name for name in to if name not in lost or name == source]
+        cast(source, to, wire)
+
+    world._carrier.cast = cast_within
+    for name in "abd":  # as if so many changes had come to nothing
+        world.member(name).coordinator._highest = world.view_of(name).id + (2_000 << TAG_BITS)
+    assert world.wait_for(lambda: world.seen("a") == world.seen("d") == "abd", 60.0)
+    assert world.seen("b") == names
+    sides[:] = [{"a", "d"}, {"b"}, {"c"}, {"e"}]
+    world.run(20.0)
+    lost.clear()
+    sides[:] = [{"a", "d"}, {"b", "c", "e"}]
+    world.run(60.0)
+    sides[:] = [set(names)]
+    world.run(60.0)
+    assert all(world.seen(name) == names for name in names)
     assert world.check() == []

@@ -51,6 +51,8 @@ class Agreement:
         """The ballot whose Install is stored and not carried out, and the Install."""
         self.aimed = self._flushed = 0
         """The ballot whose target is known (0: none, and nothing to review), and the one whose target is held entirely."""
+        self._given_up = 0
+        """The last ballot whose promise was given up."""
         self._heard_at = 0.0
         self._watch: Timer | None = None
         self._acknowledging: Timer | None = None
@@ -75,6 +77,8 @@ class Agreement:
             port.drops["forged"] += 1
         elif not self.plausible(frame.ballot):
             port.drops["malformed"] += 1
+        elif frame.ballot == self._given_up:
+            port.drops["stale"] += 1
         elif not frame.view and not self._member.founding.accepts(frame.seats):
             # A first view: a member that is in a view already never takes part in making another first one.
             self._member.post_to(source, Refuse(port.group, port.me, frame.ballot, 0, "unknown"))
@@ -271,9 +275,10 @@ class Agreement:
 
     def _doubt_promise(self) -> None:
         """Give up a promise that was forged, very probably: of a ballot so far ahead that others may not believe it, and so could never
-        propose a higher one. If it is true after all, its coordinator can still not make a view that needs this member's word."""
+        propose a higher one. Not if a view is stored here: it may be in force elsewhere. The same ballot is not promised again."""
         lowest = (self.view_id >> TAG_BITS) + 1 << TAG_BITS
-        if self.view_id and self.promised - lowest > _VIEWS_BELIEVED << TAG_BITS and self._prepared[0] != self.promised:
+        if self.view_id and self.promised - lowest > _VIEWS_BELIEVED << TAG_BITS and self._prepared[0] <= self.view_id:
+            self._given_up = self.promised
             self.promised, self.leader = lowest, (self._port.me, self._member.address)
             self._pledged = {lowest: None}
             self.aimed = self._flushed = 0

@@ -393,6 +393,7 @@ class Coordinator:
         """The coordinator of the promised ballot is not heard any more."""
         if leader == self._port.me:
             self._ask_for_view()
+            self.consider()
             return
         if leader in self._in_view():
             self._suspect(leader)

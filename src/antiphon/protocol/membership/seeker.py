@@ -68,12 +68,16 @@ class Seeker:
     def _beacon(self, looking: bool) -> Beacon:
         port = self._port
         view, seats = self._member.agreement.view_id, self._member.coordinator.seats()
-        return Beacon(port.group, port.me, view, seats, port.options, looking, True, self._member.origin, self._member.quorum)
+        return Beacon(port.group, port.me, view, seats, port.options, looking, True, self._member.origin, self._has_quorum())
+
+    def _has_quorum(self) -> bool:
+        """Whether this side goes on, as far as it knows: while it changes its view it may find that it has no majority."""
+        return self._member.quorum and not self._member.agreement.changing
 
     def _announcement(self) -> Beacon:
         """To everyone, so it must not grow with the group."""
         seats = ((self._port.me, self._member.address),)
-        view, origin, quorum = self._member.agreement.view_id, self._member.origin, self._member.quorum
+        view, origin, quorum = self._member.agreement.view_id, self._member.origin, self._has_quorum()
         return Beacon(self._port.group, self._port.me, view, seats, self._port.options, True, False, origin, quorum)
 
     def _send_beacon(self, addresses: tuple[Address, ...], looking: bool = True) -> None:

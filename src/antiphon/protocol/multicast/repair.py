@@ -21,8 +21,8 @@ are lost or late, it names only a few, and those that have been open for longer 
 answer should be here: after twice the time that answers took, at least `nack_s` and the estimate; the pause doubles while nothing comes of
 what was asked for.
 
-Where the first line of the table holds, each request has a time of its own: gaps that are seen while answers are under way are asked for
-without waiting for these, and what was asked for is asked for again `nack_s` / 2 after its answer should have been here.
+Where the first line of the table holds, gaps that are seen while answers are under way are asked for without waiting for these, and what
+was asked for is asked for again `nack_s` / 2 after its answer should have been here.
 
 Keeps one deadline per stream with a gap, since when its gaps are open, when they were asked for, and the frames answered lately, all
 bounded.
@@ -85,6 +85,7 @@ class Repair:
         for stream in streams:
             stream.marks.clear()
             stream.asks.clear()
+            stream.asked_to, stream.heard_to = min(stream.asked_to, stream.known), min(stream.heard_to, stream.known)
             stream.attempt = 0
         self._answers: dict[tuple[int, int, int], tuple[float, int]] = {}
         """(stream, first, part) of a frame to when it will be sent to all, unless somebody else does it first, and the attempt."""
@@ -143,7 +144,8 @@ class Repair:
         ask = stream.ask_of(number)
         if stream.answers > 1 or ask is None:
             return
-        took = self.context.now - ask[0]
+        # Where nothing comes for a while, the answer may be to any of the requests.
+        took = self.context.now - (ask[0] if stream.doublings else ask[1])
         if not self._answer_s:
             self._answer_s = took
         elif took < 2 * self._answer_s:

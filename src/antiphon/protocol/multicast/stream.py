@@ -120,6 +120,8 @@ class Stream:
             asks.append([now, now, upto])
         if len(asks) > _MARKS_LIMIT:
             # The later time of two counts for both.
+            for dropped, kept in zip(asks[:-1:2], asks[1::2], strict=False):
+                kept[1] = max(kept[1], dropped[1])
             del asks[:-1:2]
         self.asked_to, self.heard_to = max(self.asked_to, upto), max(self.heard_to, upto)
 
@@ -144,6 +146,9 @@ class Stream:
         """No more than `known` is known to exist, whatever was said before."""
         self.known = max(known, self.top, self.high)
         self.marks = [(since, min(upto, self.known)) for since, upto in self.marks]
+        self.asked_to, self.heard_to = min(self.asked_to, self.known), min(self.heard_to, self.known)
+        while self.asks and self.asks[-1][2] > self.known:
+            del self.asks[-1]
         self.prune_marks(now)
 
     def keep(self, first: int, last: int, wires: Sequence[bytes]) -> None:

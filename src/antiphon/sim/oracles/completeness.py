@@ -10,6 +10,8 @@ settled. Cost: each looks at every delivery once.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from antiphon.model.ids import MemberId, MessageId, name_of
 from antiphon.model.ranges import Ranges
 from antiphon.sim.log import Adopted, Delivered
@@ -77,7 +79,8 @@ def agreement(logs: Logs, delivery: str = "agreed") -> list[Violation]:
 
     What a member delivered before it crashed, or was left behind, the others deliver too: in a safe group all of it, in an agreed
     one what had become stable by then, because the rest may have died with it. Where views may shrink to any size that is said of
-    its last view alone, and of a safe group only if so many of that view are still there that one of them must have held it."""
+    its last view alone, and of a safe group only if so many of that view went on together that one of them must have held it: of several
+    sides, each may lack something that comes before it in the order of the group."""
     history, found = history_of(logs), []
     for members in history.groups().values():
         everything: dict[MessageId, Life] = {}
@@ -90,14 +93,21 @@ def agreement(logs: Logs, delivery: str = "agreed") -> list[Violation]:
                     why = f"never delivered {message}, which {name_of(other.member)} did"
                     found.append(Violation("agreement", life.member, (message,), why))
         for gone in history.lives:
-            witnesses = sum(gone.views[-1] in life.installed for life in members)
-            if gone.current or not witnesses:
+            nexts = Counter(_next_view(life, gone.views[-1]) for life in members if gone.views[-1] in life.installed)
+            if gone.current or not nexts:
                 continue
+            witnesses = max(nexts.values())
             for message in (event.id for event in gone.delivered):
                 if message not in everything and _survives(history, gone, message, delivery, witnesses):
                     why = f"delivered {message} before it was gone, and no member that stayed did"
                     found.append(Violation("agreement", gone.member, (message,), why))
     return found
+
+
+def _next_view(life: Life, view: int) -> int | None:
+    """The view that a member installed after another; None if that was its last."""
+    place = life.views.index(view) + 1
+    return life.views[place] if place < len(life.views) else None
 
 
 def virtual_synchrony(logs: Logs) -> list[Violation]:
