@@ -37,7 +37,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup ## Run the demo (a minute or two) and write antiphon-demo/report.html and proof.html
 	@$(BIN)/antiphon demo
 
-test: lint ## Lint, check types and run every test (fifteen to twenty minutes)
+test: lint ## Lint, check types and run every test (about twenty-five minutes)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 clusters: setup ## Run every job on a cluster, by spark-submit and through Spark Connect (five minutes)

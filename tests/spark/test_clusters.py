@@ -242,6 +242,7 @@ def test_a_cluster_says_what_this_machine_says(here: dict[str, object], cluster:
     assert called("audit", str(trace), "--master", cluster, *SMALL) == (1, here)
 
 
+@slow
 def test_spark_submit_says_it_too(spark: SparkSession, cluster: str, trace: Path, tmp_path: Path) -> None:
     """Clusters are used through spark-submit: the tables made there would not be those that are made here."""
     code, told = submitted(cluster, "ingest", str(trace), str(tmp_path / "there"))
@@ -253,6 +254,7 @@ def test_spark_submit_says_it_too(spark: SparkSession, cluster: str, trace: Path
         assert sorted(map(str, theirs.collect())) == sorted(map(str, ours.collect()))
 
 
+@slow
 def test_spark_connect_says_it_too(spark: SparkSession, here: dict[str, object], server: str, trace: Path, tmp_path: Path) -> None:
     """A job that uses what only a driver in the same process has would fail for everybody who works through Spark Connect."""
     assert called("audit", str(trace), "--remote", server) == (1, here)
