@@ -210,6 +210,16 @@ FOUND_WITH_LATER_FAULTS = {
         faults=("slow", "skew", "partition", "flapping", "reader", "unreachable"),
         delivery="safe",
     ),
+    "a member that dropped the sender of a long private message from its view kept its place in it, and lost what it had of it": Case(
+        seed=1531,
+        kind="nodes",
+        order="unordered",
+        multicast="reliable",
+        members=5,
+        faults=("loss", "reordering", "pause", "reader"),
+        delivery="safe",
+        partitions="majority",
+    ),
 }
 
 FOUNDED_AT_ONCE = {82, 157, 191, 625, 1133, 2201, 5093, 5925, 7935, 9017}

@@ -108,16 +108,22 @@ class Outgoing:
 
 
 class Incoming:
-    def __init__(self, taken: int, drops: Counter[str]) -> None:
+    def __init__(self, taken: int, drops: Counter[str], begun: bytes | None = b"") -> None:
+        """Go on after number `taken`, with the `begun` part of the message that comes next; None if that is too long to be kept."""
         self.taken = taken
         """Up to which number everything was taken, or will never come."""
         self.excused = 0
         """Up to which of the sender's group messages nobody waits any more."""
         self._drops = drops
         self._held: dict[int, Private] = {}
-        self._begun = bytearray()
+        self._begun = bytearray(begun or b"")
         """The message whose last frame has not been taken."""
-        self._overlong = False
+        self._overlong = begun is None
+
+    @property
+    def begun(self) -> bytes | None:
+        """The part of a message whose last frame has not been taken; None if it is too long to be kept."""
+        return None if self._overlong else bytes(self._begun)
 
     @property
     def head(self) -> Private | None:

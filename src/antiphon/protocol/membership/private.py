@@ -54,8 +54,9 @@ class Private:
         self._view = port.view
         self._start_by_member: Mapping[MemberId, int] = {}
         self._line_by_peer: dict[MemberId, _Line] = {}
-        self._away: dict[MemberId, tuple[int, int]] = {}
-        """Of members that are out of the view: the last number sent to them, the last taken from them."""
+        self._away: dict[MemberId, tuple[int, int, bytes | None]] = {}
+        """Of members that are out of the view: the last number sent to them, the last taken from them, and the part of a message that was
+        taken, as `Incoming.begun`: its sender may not have noticed, and goes on after it."""
         self.busy: dict[MemberId, None] = {}
         """Whose line must be looked at when the turn ends."""
         self._highest = 0
@@ -196,8 +197,8 @@ class Private:
     def _line(self, peer: MemberId) -> _Line:
         line = self._line_by_peer.get(peer)
         if line is None:
-            sent, taken = self._away.pop(peer, (self._highest, 0))
-            line = self._line_by_peer[peer] = _Line(Outgoing(self._port, peer, sent), Incoming(taken, self._port.drops))
+            sent, taken, begun = self._away.pop(peer, (self._highest, 0, b""))
+            line = self._line_by_peer[peer] = _Line(Outgoing(self._port, peer, sent), Incoming(taken, self._port.drops, begun))
         return line
 
     def _is_of_peer(self, member: MemberId, source: MemberId | None) -> bool:
@@ -258,9 +259,9 @@ class Private:
                 del self._asked[question]
         for letter in sorted(set(lost)):
             self._port.tell(Undelivered(peer, letter.number, letter.kind, letter.question))
-        self._away[peer] = (line.outgoing.last, line.incoming.taken)
+        self._away[peer] = (line.outgoing.last, line.incoming.taken, line.incoming.begun)
         if len(self._away) > AWAY_LIMIT:
-            sent, _ = self._away.pop(next(iter(self._away)))
+            sent, _, _ = self._away.pop(next(iter(self._away)))
             self._highest = max(self._highest, sent)
         # Whoever waits to write to it must learn that it is gone.
         if self._refused:
