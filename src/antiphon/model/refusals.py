@@ -29,7 +29,7 @@ SAYS: dict[str, str] = {
 """By cause, what was refused and what to do; after "3 frames from 10.0.0.7:4040 are"."""
 
 OWN_LACK = frozenset(("sealed", "tls"))
-"""Causes that are this node's alone: it has no credentials at all, whoever the peer is."""
+"""Causes that lie with this node alone, because it has no credentials at all; they are the same for every peer."""
 
 
 class Refusals:

@@ -389,7 +389,7 @@ class NodeCore:
         if wanted:
             count = self.refusals.note(source, "wrong_realm")
             if type(frame) is c.Join and is_worth_a_word(count):
-                # A newcomer without the group's key is told by a frame that it refuses in turn.
+                # Notify a newcomer without the group's key by a frame that it refuses in turn, and so counts.
                 self._answer_directly(source, c.Gone(frame.group, ()))
         self.drops["wrong_realm"] += 1
         return True

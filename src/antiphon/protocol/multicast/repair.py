@@ -259,7 +259,7 @@ class Repair:
         # Not in the third request and later ones: what is asked for first may be what nobody has.
         if stream.attempt < 2 and stream.losses < _LOSSES and stream.late_share < 0.5:
             probes = _first(missing, _PROBES << stream.losses)
-            # What has been open for longer than any late message is waited for is lost: of that, nothing is left out.
+            # Gaps older than `_longest_s` are lost and not late, so the request names all of them.
             upto = max((upto for since, upto in stream.marks if since <= now - self._longest_s), default=0)
             missing = probes if upto <= probes[-1][1] else stream.lacks(stream.high + 1, upto)
             upto = missing[-1][1]
@@ -271,7 +271,7 @@ class Repair:
                 break
             request.add(stream, low, high, attempt)
         if repeats:
-            # What was asked for comes, if not all of it: no reason to ask less often.
+            # Some answers arrive, so the pause between requests is not doubled.
             stream.doublings = 0 if not stream.attempt or (stream.answers and late_s < settings.nack_s / 2) else stream.doublings + 1
             stream.attempt += 1
             stream.put_off = False
@@ -284,7 +284,7 @@ class Repair:
             stream.nack_at = max(min(stream.nack_at, self._due_further(stream)), now + settings.nack_s / 4)
 
     def _unanswered(self, stream: Stream, upto: int, again_since: float) -> list[tuple[int, int]]:
-        """What is missing up to a number, without what was asked for since then: its answer may be on its way."""
+        """Return the missing numbers up to `upto` that were not requested after `again_since`; answers to those may be on their way."""
         missing: list[tuple[int, int]] = []
         low = stream.high + 1
         for _, last_at, high in stream.asks:

@@ -107,7 +107,7 @@ class Stream:
         return next((ask for ask in self.asks if ask[2] >= number), None)
 
     def note_asks(self, now: float, again_since: float, upto: int) -> None:
-        """What was asked for last before `again_since`, and everything new, is asked for now, up to a number."""
+        """Record a request made `now` for numbers up to `upto`: those last requested before `again_since`, and new ones."""
         asks, low = self.asks, self.high
         for place, ask in enumerate(asks):
             if ask[1] <= again_since and ask[2] <= upto:
