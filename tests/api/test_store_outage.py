@@ -283,6 +283,39 @@ def test_a_file_that_is_locked_is_an_outage(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(story(), WAIT_S))
 
 
+@pytest.mark.parametrize("outbox", [False, True])
+def test_a_send_that_is_not_answered_reveals_the_outage(tmp_path: Path, outbox: bool) -> None:
+    """Reading still works and the next beat is ten seconds away: until then the sender would not be told why its messages do not arrive."""
+
+    async def story() -> None:
+        url = f"sqlite:{tmp_path / 'field.db'}?busy_s=0.1"
+        settings = StoreSettings(**PATIENCE)
+        box = tmp_path / "outbox.db" if outbox else None
+        async with (
+            antiphon.open_store(url, name="ana", settings=settings, outbox=box) as store,
+            antiphon.Node("ana", transport="memory", store=store) as node,
+        ):
+            group = await node.create("root", on="store", silence_s=3600.0)
+            witness = Witness(group)
+            await group.send(b"before")
+            await until(lambda: bool(witness.messages()))
+            with closing(sqlite3.connect(tmp_path / "field.db", timeout=WAIT_S, isolation_level=None)) as file:
+                file.execute("BEGIN IMMEDIATE")
+                if outbox:
+                    await group.send(b"locked")
+                else:
+                    with pytest.raises(StoreUnreachable):
+                        await group.send(b"locked", timeout=0.3)
+                await until(lambda: witness.kinds() == [antiphon.StoreLost])
+                assert group.view_is_stale
+                file.execute("ROLLBACK")
+            await until(lambda: witness.kinds() == [antiphon.StoreLost, antiphon.StoreRestored])
+            await group.send(b"after")
+            await until(lambda: witness.messages()[-1].data == b"after")
+
+    asyncio.run(asyncio.wait_for(story(), WAIT_S))
+
+
 def test_without_async(tmp_path: Path) -> None:
     """Programs with threads would not be told."""
     url = f"sqlite:{tmp_path / 'field.db'}?busy_s=0.1"

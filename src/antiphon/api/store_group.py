@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from antiphon.api.group import Group, GroupEvent
 from antiphon.api.inbox import Inbox
 from antiphon.api.message import Message, MessageIds, messages
-from antiphon.errors import TimedOut, TooLarge, UsageError
+from antiphon.errors import StoreUnreachable, TimedOut, TooLarge, UsageError
 from antiphon.model.control import GroupInfo
 from antiphon.model.events import Delivery, Departed, Installed, StoreLost, StoreRestored, Why
 from antiphon.model.frames import BATCH_LIMIT, Batch
@@ -133,7 +133,11 @@ class StoreGroup(Group):
         try:
             acknowledgement = await self._topic.publish_many([values.encode(batch) for batch in batches], timeout=timeout)
             if isinstance(acknowledgement, Queued):
+                self._member.check_contact()
                 self._queued.append((batches[0].first, batches[-1].last))
+        except StoreUnreachable:
+            self._member.check_contact()
+            raise
         finally:
             self._sending -= 1
             if not self._sending:

@@ -29,6 +29,8 @@ _PIECE = 1 << 20
 _IDLE_S = 0.5
 """Without --follow a reader leaves when nothing has come for so long."""
 _LOOK_S = 0.1
+_NAMED = 5
+"""Nodes that a line names at most."""
 """How often somebody who waits for a store looks whether it is there."""
 
 app = typer.Typer(
@@ -237,8 +239,15 @@ def _why_kept(hold: CollectionHold, now: int) -> str:
     where = f", read and not confirmed at node {hold.node}" if hold.node else ""
     values = f" from number {hold.first:,} on" if hold.first else ""
     left = 0 if hold.until is None else hold.until - now
-    end = f"for {_seconds(left)} more" if left > 0 else "expired: the next collection removes it"
+    end = f"for {_seconds(left)} more" if left > 0 else f"expired, removed when {_waited_for(hold)} passed it"
     return f"kept{values} for {what}{where}: published {age} ago, {end}"
+
+
+def _waited_for(hold: CollectionHold) -> str:
+    if not hold.waits_for:
+        return "all nodes of the store have"
+    names = ", ".join(hold.waits_for[:_NAMED]) + (f" and {len(hold.waits_for) - _NAMED} more" if len(hold.waits_for) > _NAMED else "")
+    return f"{names} {'has' if len(hold.waits_for) == 1 else 'have'}"
 
 
 def _seconds(nanoseconds: int) -> str:

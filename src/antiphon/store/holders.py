@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from antiphon.model.ranges import Ranges
 from antiphon.store.contract import Backend
-from antiphon.store.horizon import Horizon, horizon
+from antiphon.store.horizon import Horizon, horizon, unvisited
 from antiphon.store.records import Moment, Subscriber, Value
 
 _AHEAD = 64
@@ -36,7 +36,10 @@ class CollectionHold(Struct, frozen=True, kw_only=True):
     since: Moment
     """The time of that value, or when the outbox began to hold it."""
     until: Moment | None = None
-    """The last moment at which that value is kept for this reason alone; None: until the outbox is sent."""
+    """The last moment at which that value is kept for this reason alone; None: until the outbox is sent. An expired value is removed when
+    the horizon has passed this moment, at most some seconds later."""
+    waits_for: tuple[str, ...] = ()
+    """For an expired value, the nodes that the round of the ring under way has yet to visit, by name; the horizon moves after it."""
 
 
 async def holders(backend: Backend, topic: str) -> list[CollectionHold]:
@@ -60,7 +63,15 @@ async def holders(backend: Backend, topic: str) -> list[CollectionHold]:
         if value is not None:
             until = value.time + info.options.retention
             holds.append(CollectionHold(kind="retention", first=value.seq, since=value.time, until=until))
-    return sorted(_with_ring(holds, subscribers, found, topic, now), key=lambda hold: (hold.since, hold.id))
+    holds = _with_ring(holds, subscribers, found, topic, now)
+    if any(_is_expired(hold, now) for hold in holds):
+        waits_for = await unvisited(backend)
+        holds = [replace(hold, waits_for=waits_for) if _is_expired(hold, now) else hold for hold in holds]
+    return sorted(holds, key=lambda hold: (hold.since, hold.id))
+
+
+def _is_expired(hold: CollectionHold, now: Moment) -> bool:
+    return hold.until is not None and hold.until < now
 
 
 def _with_ring(holds: list[CollectionHold], subscribers: list[Subscriber], found: Horizon, topic: str, now: Moment) -> list[CollectionHold]:

@@ -77,6 +77,15 @@ async def take_out_silent(backend: Backend, now: Moment) -> tuple[Token, int, Mo
     return before, revision, now
 
 
+async def unvisited(backend: Backend) -> tuple[str, ...]:
+    """Return the names of the nodes that the round under way has yet to visit, or their ids where they have none."""
+    token, _ = await read_token(backend, 0)
+    if not token.waiting:
+        return ()
+    present = await presences(backend, token.waiting)
+    return tuple(sorted((present[node][0].name if node in present else "") or node for node in token.waiting))
+
+
 async def read_token(backend: Backend, now: Moment) -> tuple[Token, int]:
     record = await backend.get(TOKEN)
     if record is None:

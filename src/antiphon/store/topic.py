@@ -37,6 +37,7 @@ from antiphon.store.records import (
     checked_lease,
     checked_name,
     checked_seq,
+    start_position,
     checked_seqs,
 )
 from antiphon.store.subscription import Subscription, checked_limit
@@ -247,7 +248,7 @@ class Topic:
         With the `id` of a subscriber these are the values that it would read after its position in the store: without those it has
         marked done or whose lease is over. `start` says where to begin instead: `earliest` (also without an `id`, and for one that is
         not known), `latest`, or after this number. Waits for the first one at most `timeout` seconds, then returns an empty list; returns
-        fewer than `limit` also when they are large. Raises UnknownTopic."""
+        fewer than `limit` also when they are large. Raises UnknownTopic, and InvalidOption for a `start` that has not been published."""
         checked_limit(limit)
         if start is not None:
             _checked_start(start)
@@ -258,7 +259,9 @@ class Topic:
         if start is None:
             after = info.floor if record is None else record.position
         else:
-            after = info.floor if start == "earliest" else info.last if start == "latest" else int(start)
+            after = start_position(self.name, start, info.floor, info.last)
+            if isinstance(start, int):
+                after = start  # what was collected after it is reported as a gap
         marks = Ranges(() if record is None else record.marks)
         succession = Succession(after, marks)
         succession.mutable = info.options.mutable

@@ -80,3 +80,25 @@ async def test_expired_and_marked_values_are_passed_over(fickle: Any, hand: Any,
         info = {hold.id: hold.first for hold in (await store.holders("crash"))["crash"]}
         assert info["keeper"] == 1
         assert 101 <= one.first <= 201, "only the last hundred seconds are due"
+
+
+async def test_an_expired_value_waits_for_named_nodes(fickle: Any, hand: Any, opened: Any) -> None:
+    """An operator would be told that the next collection removes it, and see that none does, while a frozen node holds up the ring."""
+    async with opened(fickle, "hotline", collect_s=0) as store, opened(fickle, "unit 7", collect_s=0) as frozen:
+        fire = store.topic("fire")
+        await fire.register(retention_s=2.0)
+        await fire.publish(b"1")
+        for one in (store, frozen):
+            await one.topic("crash").subscribe(60.0, id=one.name)  # so that it is in the ring
+        await store.collect()
+        assert [hold.waits_for for hold in (await store.holders("fire"))["fire"]] == [()], "it has not expired"
+        frozen._ring._task.cancel()
+        hand.move(11)
+        await store._ring.turn(fresh=True)
+        await store.collect("fire")
+        (hold,) = (await store.holders("fire"))["fire"]
+        assert (hold.kind, hold.first, hold.waits_for) == ("retention", 1, ("unit 7",))
+        hand.move(60)  # the frozen node is silent
+        await store.collect("fire")
+        await store.collect("fire")
+        assert (await store.holders("fire"))["fire"] == []

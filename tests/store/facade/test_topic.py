@@ -589,3 +589,5 @@ async def test_peeking_changes_nothing(backend: Any, opened: Any, filled: Any) -
                 await crash.peek(wrong)
         with pytest.raises(InvalidOption, match="start"):
             await crash.peek(start=-1)
+        with pytest.raises(InvalidOption, match=r"7 values have been published.*choose a number up to 7"):
+            await crash.peek(start=99)

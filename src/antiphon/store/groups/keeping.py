@@ -31,6 +31,8 @@ from antiphon.store.groups.register import Entry, Register
 
 HELP_S = 0.5
 """How long a view may be missing in the topic before the first member places it for whoever did not; the second waits twice as long."""
+CHECK_S = 0.5
+"""How long after a beat the next one may follow, where writes are not answered."""
 _APART_S = 0.002
 """Over how long per member it is spread that all say they have read a view: at once, they would only be in each other's way."""
 
@@ -56,6 +58,8 @@ class Keeper:
         self._me, self._group, self._silence_s, self._tell, self._rng = me, group, silence_s, tell, rng
         self._stable_epoch = 0
         self._missing_since: float | None = None
+        self._beaten_at = self._beat_at = 0.0
+        """When the last beat was written, and when the next is due, by the clock of the event loop."""
         self.leaving = False
         """Whether this member is about to leave: then it leaves its node name to the newcomer that claims it."""
         self.unreachable = self.helped = self.put_out = self.merges = 0
@@ -66,7 +70,7 @@ class Keeper:
         name = name_of(self._group)
         beat_s = self._silence_s / BEATS
         clock = asyncio.get_running_loop().time
-        due = clock()
+        self._beat_at = clock()
         entry: Entry | None = None
         while True:
             try:
@@ -83,20 +87,28 @@ class Keeper:
                     entry = await self._come_again(name, record)
                 elif not self.leaving and rules.rival(record, self._me) is not None:
                     entry = (await self._register.change(name, self._refute))[0]
-                elif clock() >= due:
+                elif clock() >= self._beat_at:
                     await self._presence.beat()
-                    due = clock() + beat_s
+                    self._beaten_at = clock()
+                    self._beat_at = self._beaten_at + beat_s
                     await self.part(record)
                 else:
-                    entry = await self._look(name, entry, record) or await self._next(name, entry, due - clock())
+                    entry = await self._look(name, entry, record) or await self._next(name, entry, self._beat_at - clock())
                 self._contact.answered("keeper")
             except AntiphonError as error:  # also a full disk, say: whoever stopped beating because of it would be out for good
                 self.unreachable += 1
                 if isinstance(error, StoreUnreachable):
                     self._contact.failed("keeper", error)
-                    due = clock()  # the first that succeeds is a beat: only a store that takes writes is there again
+                    self._beat_at = clock()  # the first that succeeds is a beat: only a store that takes writes is there again
                 entry = None
                 await asyncio.sleep(self._rng.uniform(0.5, 1.0) * PAUSE_S)
+
+    def check_contact(self) -> None:
+        """Beat soon, because a write of this member was not answered: the beat shows whether the store takes writes."""
+        due = self._beaten_at + CHECK_S
+        if due < self._beat_at:
+            self._beat_at = due
+            self._follower.moved.set()
 
     async def _look(self, name: str, entry: Entry, record: GroupRecord) -> Entry | None:
         """What is to be done about this record; None: nothing now."""

@@ -103,7 +103,7 @@ class StoreMembership:
         of the event loop after which the caller does not wait for the holder of the name to answer."""
         checked_name(name, "group")
         self._away, self._unanswered = set(), set()
-        await self._settle(name)
+        await self._settle(name, until)
         for _ in range(_FOUNDINGS):
             found = (await self._register.get(name)).record
             self._refuse(name, found, how, id)
@@ -216,10 +216,10 @@ class StoreMembership:
             "stop that node, or choose another name"
         )
 
-    async def _settle(self, name: str) -> None:
-        """Waits a while for the record to be stable, as every change does; not once more when the change has to be repeated."""
+    async def _settle(self, name: str, limit: float = float("inf")) -> None:
+        """Wait until the record is stable, at most `settle_s` and half of the time until `limit`; not again when the change is repeated."""
         clock = asyncio.get_running_loop().time
-        until = self._settle_until = self._settle_until or clock() + self._settle_s
+        until = self._settle_until = self._settle_until or clock() + min(self._settle_s, (limit - clock()) / 2)
         entry = await self._register.get(name)
         while entry.record is not None and not entry.record.stable and (left := until - clock()) > 0:
             entry = await self._register.watch(name, entry.revision, min(left, PAUSE_S))
@@ -251,6 +251,11 @@ class StoreMembership:
     def history(self) -> list[Delivery]:
         """What was told and is still kept here, in the order of the store."""
         return [delivery for delivery, _ in self._history]
+
+    def check_contact(self) -> None:
+        """Find out now whether the store takes writes: one of this member was not answered."""
+        if self._keeper is not None:
+            self._keeper.check_contact()
 
     def pause(self) -> None:
         """The application does not take what it is told."""
