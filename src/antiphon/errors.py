@@ -34,6 +34,9 @@ from __future__ import annotations
 class AntiphonError(Exception):
     """The root of the tree above. Comes out of another process as it went in, fields and all."""
 
+    accepted = 0
+    """Of several messages that one call sends, how many were accepted before this was raised."""
+
     def __reduce__(self) -> tuple[object, ...]:
         return _again, (type(self), self.args, self.__dict__)
 

@@ -41,6 +41,21 @@ def test_a_program_that_starts_again_does_not_create_a_second_group(world: World
     world.run(story())
 
 
+def test_a_join_that_timed_out_can_be_repeated(world: World) -> None:
+    """The usual loop of a program that waits for a group would fail in its second round, and in every later one."""
+
+    async def story() -> None:
+        async with world.node("ben") as ben:
+            for _ in range(3):
+                with pytest.raises(TimedOut, match="no group of this name was heard of"):
+                    await ben.join("trip", timeout=0.5)
+            async with world.node("ana") as ana:
+                there = await ana.create("trip")
+                assert (await ben.join("trip", timeout=5.0)).id == there.id
+
+    world.run(story())
+
+
 def test_two_that_create_at_the_same_moment_are_told(world: World) -> None:
     """Two groups of one name would stay unnoticed until somebody wonders where the others are."""
 

@@ -71,8 +71,29 @@ def test_a_letter_to_several_is_sent_to_all_of_them_or_to_none(world: World, gat
             await cleo.leave()
             with pytest.raises(NotAMember, match="cleo"):
                 await ana.send(b"too late", to=[ben.me, cleo.me])
+            with pytest.raises(InvalidOption, match="no need to write to itself"):
+                await ana.send(b"to me, too", to=[ben.me, ana.me])
             await ana.send(b"now", to=[ben.me])
             assert words(await read(ben, 1)) == [b"now"]
+
+    world.run(story())
+
+
+def test_a_list_that_is_refused_on_the_way_says_how_many_have_it(world: World, gathered: Any, read: Any) -> None:
+    """The sender would repeat the message for a member that has it."""
+
+    async def story() -> None:
+        async with gathered(world) as (ana, ben, cleo):
+            full = world.settings.private_messages
+            world.pause("cleo")
+            for _ in range(full):
+                await ana.send(b"fills the window", to=cleo.me)
+            sending = asyncio.create_task(ana.send(b"once", to=[ben.me, cleo.me]))
+            assert words(await read(ben, 1)) == [b"once"]
+            world.crash("cleo")
+            with pytest.raises(NotAMember) as refused:
+                await sending
+            assert refused.value.accepted == 1
 
     world.run(story())
 
@@ -93,6 +114,9 @@ def test_receivers_that_make_no_sense_are_refused(world: World, gathered: Any) -
             sent = await ana.send(b"first")
             with pytest.raises(InvalidOption, match="a list of message ids"):
                 await ana.send(b"second", after=sent)  # type: ignore[call-overload]
+            for wrong in (5, b"ben", "ben"):
+                with pytest.raises(InvalidOption, match="a list of message ids"):
+                    await ana.send(b"second", after=wrong)  # type: ignore[call-overload]
             with pytest.raises(InvalidOption, match="a list of messages"):
                 await ana.send_many(b"third")
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import antiphon
+from antiphon import errors
 from antiphon.api.archived_group import ArchivedGroup
 from antiphon.api.group import Group, GroupEvent
 from antiphon.api.node import Node as ApiNode
@@ -65,6 +66,14 @@ def test_every_class_that_users_receive_is_exported_under_its_name() -> None:
         if kind.__name__ not in MACHINERY and (kind.__name__ not in antiphon.__all__ or getattr(antiphon, kind.__name__) is not kind)
     }
     assert hidden == set()
+
+
+def test_every_error_that_users_catch_is_exported() -> None:
+    """`except antiphon.X` would raise AttributeError in the moment in which the error is to be handled."""
+    kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, antiphon.AntiphonError)]
+    assert len(kinds) > 20
+    hidden = [kind.__name__ for kind in kinds if kind.__name__ not in antiphon.__all__ or getattr(antiphon, kind.__name__) is not kind]
+    assert hidden == ["BadFrame"], "which is counted and never raised"
 
 
 def test_no_two_classes_that_users_receive_have_one_name() -> None:

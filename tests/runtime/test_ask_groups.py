@@ -53,6 +53,19 @@ async def test_a_node_that_is_no_name_server_refuses_at_once(options: dict[str, 
 
 
 @BOTH
+async def test_many_questions_to_one_node_at_once_are_all_answered(options: dict[str, Any]) -> None:
+    """The fifth would time out, although the node answers."""
+    async with antiphon.Node("ana", **options) as ana, antiphon.Node("ben", **options) as ben:
+        there = await ana.create("trip")
+        impatient = asyncio.create_task(ben.ask_groups(ana.address, timeout=0.0))
+        answers = await asyncio.gather(*(ben.ask_groups(ana.address) for _ in range(20)))
+        assert [[info.id for info in infos] for infos in answers] == [[there.id]] * 20
+        with pytest.raises(TimedOut):
+            await impatient
+        assert [info.id for info in await ben.ask_groups(ana.address)] == [there.id]
+
+
+@BOTH
 async def test_an_address_where_no_node_is_times_out(options: dict[str, Any]) -> None:
     """A mistyped address would be waited for without an end."""
     async with antiphon.Node("ana", **options) as ana:

@@ -6,7 +6,7 @@ import asyncio
 import importlib.util
 import io
 import logging
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import pytest
 
 pytest.importorskip("cryptography", reason="credentials need the package cryptography")
 
-from antiphon.errors import JoinFailed
+from antiphon.apps.chat.lobby import Lobby
+from antiphon.errors import JoinFailed, SendRefused, TimedOut
 from antiphon.model.ids import Address
 from antiphon.model.refusals import PEERS_LIMIT, Refusals
 from antiphon.runtime import logs
@@ -73,7 +74,9 @@ def test_keys_that_do_not_fit_are_named(transport: str, ana: str, ben: str, ana_
     assert "credentials" in error
     assert list(ana_stats["refused"]) == [ana_says]
     assert list(ben_stats["refused"]) == [ben_says]
-    lines = [line for line in log.getvalue().splitlines() if "security.refused" in line]
+    written = log.getvalue().splitlines()
+    assert not [line for line in written if " drops " in line and f"reason={ben_says}" in line], "it is logged as a refusal"
+    lines = [line for line in written if "security.refused" in line]
     assert len([line for line in lines if "node=ana" in line]) == 1
     assert len([line for line in lines if "node=ben" in line and f"cause={ben_says}" in line and place in line]) == 1
 
@@ -83,10 +86,34 @@ def test_keys_of_a_group_that_do_not_fit_are_named(ana: str | None, ben: str | N
     """A group would be seen and could not be joined: nobody lets the node in, and nothing says why."""
     more: list[dict[str, Any]] = [{"keys": {"trip": KEYS[key]}} if key else {} for key in (ana, ben)]
     error, _, ben_stats = asyncio.run(asyncio.wait_for(refused_join(*nodes("tcp", *more), both=False), PATIENCE_S))
-    assert "Refused meanwhile: " in error
+    assert "Refused so far: " in error
     assert cause in ben_stats["refused"]
     (place,) = ben_stats["refused_by_peer"]
     assert f"from {place} " in error
+
+
+@pytest.mark.parametrize("call", ["ask_groups", "send_outside", "chat"])
+def test_other_calls_name_keys_that_do_not_fit(call: str) -> None:
+    """The node that is asked would look dead, and the group missing."""
+
+    async def story() -> str:
+        ana, ben = nodes("tcp", {"credentials": KEYS["one"]}, {"credentials": KEYS["other"]})
+        async with ana, ben:
+            await ana.create("trip")
+            with pytest.raises(TimedOut):
+                await ben.join("trip", at=[ana.address], timeout=1.0)  # so that something was refused
+            calls: dict[str, Callable[[], Awaitable[Any]]] = {
+                "ask_groups": lambda: ben.ask_groups(ana.address, timeout=0.5),
+                "send_outside": lambda: ben.send_outside("trip", b"hello"),
+                "chat": lambda: Lobby(ben).join("trip", timeout=0.5),
+            }
+            with pytest.raises((TimedOut, SendRefused, JoinFailed)) as failed:
+                await calls[call]()
+            return str(failed.value)
+
+    error = asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
+    assert "Refused so far: " in error
+    assert "sealed with another key" in error
 
 
 def test_a_node_without_credentials_logs_that_once(log: io.StringIO) -> None:

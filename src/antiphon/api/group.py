@@ -159,9 +159,10 @@ class Group:
         """Send to the group, to one member, or to each of several members; return when the message is accepted.
 
         `to` is a member's id, or a list of them. A list sends one private message to each member of it, in fifo order with the other
-        private messages to that member, and returns their ids in the order of the list without repetitions. Raises NotAMember, and sends
-        nothing, if one of them is not in the view. Raises TimedOut if there is no send credit within `timeout` seconds: then the message
-        was not accepted, or, of a list, only for the first `accepted` members."""
+        private messages to that member, and returns their ids in the order of the list without repetitions. Raises NotAMember or
+        InvalidOption, and sends nothing, if one of them is not in the view or is this member. Raises TimedOut if there is no send credit
+        within `timeout` seconds: then the message was not accepted. Where a list is refused while it waits for credit, also because a
+        member departs meanwhile, the error's `accepted` says for how many members, the first of the list, it was accepted."""
         if to is not None:
             if reply_to is not None or after:
                 raise UsageError("a message to one member answers nothing in the group: leave out reply_to and after, or leave out to")
@@ -262,6 +263,8 @@ class Group:
         members = _receivers(to)
         payload = self._encode(data)
         for member in members:
+            if member == self.me:
+                raise InvalidOption("to", to, "a member has no need to write to itself: leave it out of the list")
             if member not in self.view:
                 raise NotAMember(member)
         ids: list[MessageId] = []
@@ -270,7 +273,7 @@ class Group:
             for member in members:
                 left = None if deadline is None else max(deadline - self._node.now(), 0.0)
                 ids.append(await self._send_to(member, payload, left))
-        except TimedOut as error:
+        except AntiphonError as error:
             error.accepted = len(ids)
             raise
         return ids
@@ -573,8 +576,8 @@ def _receivers(to: object) -> list[MemberId]:
 
 
 def _check_after(after: object) -> None:
-    """Raise InvalidOption for one id in the place of a list: it is a tuple, too."""
-    if isinstance(after, MessageId | str):
+    """Raise InvalidOption for what is no list, also for one id in the place of a list: it is a tuple, too."""
+    if isinstance(after, MessageId | str | bytes) or not isinstance(after, Sequence):
         raise InvalidOption("after", after, "give a list of message ids, even for one")
 
 

@@ -223,7 +223,7 @@ class Node:
         **options: Any,
     ) -> Group:
         """Join a group by its name or id and return when this node is in it. A group that is not there yet is waited for, up to
-        `Settings.join_s` or `timeout` seconds. `history` says what is wanted of the past: `all`, `none`, `("last", count)`,
+        `Settings.join_s` seconds or `timeout`, what is less. `history` says what is wanted of the past: `all`, `none`, `("last", count)`,
         `("since", time)`, or `state`: then `group.state` is the application's state from a member that gives one, and the messages after it
         are read. It is None if this node founded the group; if no member gives a state the join fails with the reasons. With `create` the
         group is founded with `options` if nobody has: all who do so meet in one. With `partitions="majority"` it is founded only together
@@ -241,7 +241,7 @@ class Node:
                 return await store_entry.enter(
                     self, group, codec, state, how="either" if create else "join", wants=wants, options=options, timeout=timeout
                 )
-        if isinstance(at, str):
+        if isinstance(at, str | bytes) or not all(isinstance(address, str) and address for address in at):
             raise InvalidOption("at", at, "give a list of addresses, even for one")
         contacts = tuple(Address(address) for address in at or self._driver.seeds or ())
         asks = Wants(kind="none") if self._is_archived(group) and wants.kind != "state" else wants
@@ -305,9 +305,11 @@ class Node:
             if not self._closed:
                 self._end_turn(self.now())  # a member without a view is out now, and the caller may join again
         elif not entry.group.done():
+            self._entry_by_asked.pop(asked, None)
             with suppress(UsageError):  # it was found a moment ago: Located will say so, and then it is left
                 self.core.leave(self.now(), asked)
-            self._ask_turn()
+            if not self._closed:
+                self._end_turn(self.now())  # the caller may ask for it again, and must not get the answer to this search
 
     def _begin(self, id: GroupId, entry: Entry) -> None:
         entry.id = id
@@ -354,7 +356,10 @@ class Node:
             return self.groups()
         asking = self._questions.ask(core, self.now(), address, timeout)
         self._ask_turn()
-        return await asking
+        try:
+            return await asking
+        except TimedOut as error:
+            raise TimedOut(self.explain(str(error))) from None
 
     # -- durable topics --------------------------------------------------------------------------------------------------------
 
@@ -387,7 +392,7 @@ class Node:
         core = self._awake()
         infos = core.directory.find(GroupId(group))
         if not infos:
-            raise SendRefused(group, "the group is not known: wait until it is in `groups()`, or name a seed that knows it")
+            raise SendRefused(group, self.explain("the group is not known: wait until it is in `groups()`, or name a seed that knows it"))
         if not infos[0].options.open:
             raise SendRefused(group, "only its members may send: join it, or create it with open=True")
         refused = self._refused_by_group.pop(infos[0].id, None)
@@ -490,9 +495,9 @@ class Node:
             self._ask_turn()
 
     def explain(self, why: str) -> str:
-        """Why a group could not be joined, with what was refused for want of the right credentials, if anything was."""
+        """Return why a call failed, with what this node has refused so far for want of the right credentials, if anything."""
         refused = "" if self._core is None else self._core.refusals.explain()
-        return f"{why}. Refused meanwhile: {refused}" if refused else why
+        return f"{why}. Refused so far: {refused}" if refused else why
 
     def leave(self, group: GroupId) -> None:
         if group in self.core.memberships:

@@ -37,8 +37,8 @@ from antiphon.store.records import (
     checked_lease,
     checked_name,
     checked_seq,
-    start_position,
     checked_seqs,
+    start_position,
 )
 from antiphon.store.subscription import Subscription, checked_limit
 from antiphon.store.succession import Item, Succession

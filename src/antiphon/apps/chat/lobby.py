@@ -99,7 +99,8 @@ class Lobby:
         except TimedOut:
             if known or self._knows(group):
                 raise
-            raise JoinFailed(group, "no group of this name was heard of: create it, or join one of the groups that are listed") from None
+            why = "no group of this name was heard of: create it, or join one of the groups that are listed"
+            raise JoinFailed(group, self.node.explain(why)) from None
         except JoinFailed:
             if not self._knows(group):
                 raise
