@@ -141,10 +141,10 @@ class Shelf:
         requests = self._requests
         if requests is None:
             return
-        if requests.waiting and not requests.busy(but=reader):
+        requests.release(reader, None)
+        if requests.waiting and not requests._handling:
             answer = ask_application(requests.give)
             background().call(lambda: requests.answer_waiting(*answer))
-        requests.finish_quietly(reader)
 
     def begin(self, reader: int) -> None:
         if self._requests is not None:

@@ -26,7 +26,10 @@ from antiphon.protocol.sync.packing import room
 from antiphon.protocol.sync.unread import UnreadEvent, write
 from antiphon.protocol.timers import Timer
 
-NOT_YET = "its application has not given it yet: it is handling a message, or has not asked for the next one"
+NOT_YET = (
+    "its application has not given it yet: it is handling a message, or has not asked for the next one (a program is done with a message"
+    " when the task or thread that read it reads the same iterator again, or when that iterator is dropped)"
+)
 CATCHING_UP = "it is catching up itself"
 NO_STATE = "it gives no state (create or join the group with state=…)"
 _REASON_BYTES = 400
@@ -50,7 +53,8 @@ class Provider:
 
     def provide(self, snapshot: int, state: bytes | None, unread: Sequence[UnreadEvent] = (), reason: str = "") -> None:
         """Take the application's answer to StateWanted: its state as it was before the `unread` events, which are the last before
-        StateWanted; or None, and the `reason` why it gives none."""
+        StateWanted; or None, and the `reason` why it gives none. With `NOT_YET` the application is told StateWanted again, at a later
+        point, when the newcomer asks again."""
         if state is not None and len(state) > self.port.settings.state_bytes:
             limit = self.port.settings.state_bytes
             raise InvalidOption("state", f"{len(state):,} bytes", f"a state may have {limit:,}: give a smaller one, or raise state_bytes")
@@ -60,7 +64,7 @@ class Provider:
         if state is None:
             self._drop(snapshot)
             for asker, number in taken.number_by_asker.items():
-                self._refuse(asker, number, snapshot, reason or NO_STATE)
+                self._refuse(asker, number, snapshot, reason or NO_STATE, index=int(reason == NOT_YET))
             return
         taken.state = bytes(state)
         taken.preamble = msgspec.msgpack.encode((taken.head, write(unread)))
