@@ -243,6 +243,138 @@ def test_a_reader_that_breaks_off_while_the_state_is_wanted(where: str) -> None:
     run(where, story, "ana", "ben")
 
 
+async def _by_wait_for(reader: Any) -> Any:
+    return await asyncio.wait_for(anext(reader), WAIT_S)
+
+
+async def _by_gather(reader: Any) -> Any:
+    return (await asyncio.gather(anext(reader)))[0]
+
+
+async def _by_task(reader: Any) -> Any:
+    task = asyncio.create_task(anext(reader))
+    try:
+        await asyncio.wait({task})
+    finally:
+        task.cancel()
+    return task.result()
+
+
+async def _by_task_group(reader: Any) -> Any:
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(anext(reader))
+    return task.result()
+
+
+async def _by_helper(reader: Any) -> Any:
+    async def read() -> Any:
+        return await anext(reader)
+
+    return await asyncio.wait_for(read(), WAIT_S)
+
+
+async def _by_timeout(reader: Any) -> Any:
+    async with asyncio.timeout(WAIT_S):
+        return await anext(reader)
+
+
+@BOTH
+@pytest.mark.parametrize("take", [_by_wait_for, _by_gather, _by_task, _by_task_group, _by_helper, _by_timeout])
+def test_a_message_read_in_a_task_of_its_own_is_in_the_state(where: str, take: Callable[[Any], Any]) -> None:
+    """The task that reads has ended before the message is applied: the state would be given without it, and nobody would know."""
+
+    async def story(one: Any, other: Any) -> None:
+        ana, ben, go_on = Counter(), Counter(), asyncio.Event()
+        ana.begin(await one.create("sum", order="total", state=ana.state))
+
+        async def handle() -> None:
+            reader = aiter(ana.group)
+            while True:
+                message = await take(reader)
+                await go_on.wait()
+                ana.total += int(message.data)
+
+        handling = asyncio.create_task(handle())
+        await ana.group.send(b"5")
+        await asyncio.sleep(0.1)
+        joining = asyncio.create_task(other.join("sum", at=[one.address], history="state", timeout=WAIT_S))
+        await asyncio.sleep(1.0)
+        assert not joining.done()
+        assert ana.asked == 0
+        go_on.set()
+        ben.begin(await joining)
+        assert ben.total == 5
+        await ana.group.send(b"7")
+        await ben.read_until(12)
+        handling.cancel()
+
+    run(where, story, "ana", "ben")
+
+
+@BOTH
+def test_a_task_that_ended_with_a_message_and_never_came_back_fails_the_join(where: str) -> None:
+    """A message that was passed on is applied nobody knows when: a state that is given meanwhile may lack it."""
+
+    async def story(one: Any, other: Any) -> None:
+        ana = Counter()
+        ana.begin(await one.create("sum", state=ana.state))
+        await ana.group.send(b"5")
+        reader = aiter(ana.group)
+        await asyncio.create_task(_by_timeout(reader))
+        with pytest.raises(JoinFailed, match=r"ana: .*is done with a message when the task or thread that read it reads the same iterator"):
+            await other.join("sum", at=[one.address], history="state")
+        assert ana.asked == 0
+        joining = asyncio.create_task(other.join("sum", at=[one.address], history="state", timeout=WAIT_S))
+        await asyncio.sleep(0.5)
+        reading = asyncio.create_task(_by_timeout(reader))  # it comes back, in another task
+        assert (await joining).state == b"0"
+        reading.cancel()
+
+    run(where, story, "ana", "ben")
+
+
+@BOTH
+@pytest.mark.parametrize("shared", [False, True], ids=["an iterator each", "one iterator"])
+def test_while_one_of_two_readers_handles_a_message_no_state_is_given(where: str, shared: bool) -> None:
+    """The state would lack what the other reader is still applying, because this one comes back, or comes to the request in the stream."""
+
+    async def story(one: Any, other: Any) -> None:
+        ana, ben, go_on = Counter(), Counter(), asyncio.Event()
+        ana.begin(await one.create("sum", order="total", state=ana.state))
+        first = aiter(ana.group)
+        second = first if shared else aiter(ana.group)
+
+        async def handle_slowly() -> None:
+            async for message in first:
+                await go_on.wait()
+                ana.total += int(message.data)
+
+        async def handle() -> None:
+            async for message in second:
+                ana.total += int(message.data)
+
+        slow = asyncio.create_task(handle_slowly())
+        await asyncio.sleep(0.1)
+        await ana.group.send(b"5")
+        await asyncio.sleep(0.1)
+        fast = asyncio.create_task(handle())
+        joining = asyncio.create_task(other.join("sum", at=[one.address], history="state", timeout=WAIT_S))
+        await asyncio.sleep(0.5)
+        for _ in range(5):
+            await ana.group.send(b"100")
+            await asyncio.sleep(0.2)
+        assert not joining.done()
+        assert (ana.asked, ana.total) == (0, 500)
+        go_on.set()
+        ben.begin(await joining)
+        assert ben.total == 505
+        await ben.read_until(505)
+        slow.cancel()
+        fast.cancel()
+
+    run(where, story, "ana", "ben")
+
+
 @BOTH
 def test_one_member_of_many_gives_a_state(where: str) -> None:
     """A newcomer that asks a few members only would miss the one that has a state."""

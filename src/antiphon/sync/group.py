@@ -6,8 +6,7 @@ one stream, shared by all threads that read here: each message is read once.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, TypeVar, overload
 
 from antiphon.api.group import Group as AsyncGroup
@@ -19,7 +18,7 @@ from antiphon.model.ids import GroupId, MemberId, MessageId
 from antiphon.model.options import GroupOptions
 from antiphon.model.view import View
 from antiphon.sync.background import Background
-from antiphon.sync.shelf import Reading, Shelf, Stream, TrackedIterator
+from antiphon.sync.shelf import Reading, Shelf, Stream, TakeEntry, TrackedIterator, TrackedMessages
 
 _ANSWER_S = 5.0
 
@@ -128,21 +127,17 @@ class Group:
 
     def __iter__(self) -> Reading[Message | Letter]:
         """Message by message. Ends when this member has left."""
-        return self._reading(self._shelf.message)
+        return TrackedMessages(self._shelf.message, self._shelf) if self._shelf.is_tracked else Reading(self._shelf.message)
 
     def receive(self, timeout: float | None = None) -> Message | Letter:
         """The next message; raises TimedOut when there is none for so long, NotInGroup when there will be none."""
-        reader = -threading.get_ident()
-        self._shelf.finish(reader)
         try:
-            message = self._shelf.message_within(timeout)
+            return self._shelf.receive(timeout)
         except StopIteration:
             raise NotInGroup(self.name, "it has left, or was put out") from None
-        self._shelf.begin(reader)
-        return message
 
-    def _reading(self, take: Callable[[], T]) -> Reading[T]:
-        return TrackedIterator(take, self._shelf) if self._shelf.tracked else Reading(take)
+    def _reading(self, take: TakeEntry[T]) -> Reading[T]:
+        return TrackedIterator(take, self._shelf) if self._shelf.is_tracked else Reading(take)
 
     def batches(self) -> Reading[MessageBatch]:
         """The same, as the batches they came in: cheaper per message."""

@@ -4,8 +4,7 @@ A fetch brings everything that is there, up to `_FETCH` events, so that reading 
 message. Whatever was fetched lies here, and not in the iterator that asked: a reader that is interrupted, breaks off or times out leaves
 it to the next one, in its order. So at most `_FETCH` batches lie here beside what the inbox may hold.
 
-The application's state, where a newcomer wants it, is taken as in `antiphon.api.state_requests`: in the thread of a reader that comes back
-for the next message, or, while no reader is handling one, in the thread of the event loop.
+The application's state, where a newcomer wants it, is taken as `antiphon.sync.state_requests` says.
 
 Cost: 0.2 µs per message, 0.5 µs per batch, and a fetch.
 """
@@ -17,22 +16,26 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from antiphon.api.group import Group as AsyncGroup
 from antiphon.api.group import GroupEvent
 from antiphon.api.inbox import events_of
 from antiphon.api.message import Letter, Message, MessageBatch
-from antiphon.api.state_requests import ask_application
+from antiphon.api.state_requests import Consumer
 from antiphon.errors import TimedOut
 from antiphon.model.events import StateWanted
 from antiphon.protocol.sync.unread import UnreadEvent
 from antiphon.sync.background import background
 from antiphon.sync.letter import with_letter
+from antiphon.sync.state_requests import ThreadedRequests
 
 _FETCH = 64
 
 Entry = TypeVar("Entry")
+Hand: TypeAlias = Callable[[], None]
+"""Called with the lock, in the step in which a message leaves the shelf."""
 Given_co = TypeVar("Given_co", covariant=True)
 
 
@@ -44,65 +47,103 @@ class Shelf:
         self._opened: MessageBatch | None = None
         self._events: deque[GroupEvent | StateWanted] = deque()
         self._lock = threading.Lock()
-        self._requests = group._requests
-        if self._requests is not None:
+        self._requests: ThreadedRequests | None = None
+        """Answers those who want the application's state, if it gives one."""
+        if group._requests is not None:
             background().call(self._answer_from_here)
 
     def _answer_from_here(self) -> None:
-        assert self._requests is not None, "only asked of a group that gives its state"
-        self._requests.source = self
+        group = self._group
+        assert group._requests is not None, "only asked of a group that gives its state"
+        self._requests = group._requests = ThreadedRequests(group._requests, self, self._lock)
 
-    def message(self) -> Message | Letter:
+    def message(self, hand: Hand | None = None) -> Message | Letter:
         """The next message. Raises StopIteration when there will be none."""
-        try:
-            return self._messages.popleft()
-        except IndexError:
-            return self.message_within(None)
+        if hand is None:
+            try:
+                return self._messages.popleft()
+            except IndexError:
+                pass
+        return self.message_within(None, hand)
 
-    def message_within(self, timeout: float | None) -> Message | Letter:
+    def message_within(self, timeout: float | None, hand: Hand | None = None) -> Message | Letter:
         """The same; raises TimedOut when there is none for so long."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             try:
-                return self._messages.popleft()
+                return self._messages.popleft() if hand is None else self._hand_message(hand)
             except IndexError:
                 self._next(until, one_by_one=True)
 
-    def batch(self) -> MessageBatch:
+    def _hand_message(self, hand: Hand) -> Message | Letter:
+        with self._lock:
+            self._wait_for_gate()
+            message = self._messages.popleft()
+            hand()
+            return message
+
+    def receive(self, timeout: float | None) -> Message | Letter:
+        """`message_within`, for a thread that has no iterator."""
+        if self._requests is None:
+            return self.message_within(timeout)
+        consumer = _this_thread()
+        message = self.message_at_once(id(self), consumer)
+        return message or self.tracked(lambda hand: self.message_within(timeout, hand), id(self), consumer)
+
+    def batch(self, hand: Hand | None = None) -> MessageBatch:
         while True:
-            event = self.event()
+            event = self._next(None, one_by_one=False, hand=hand, only_batches=True)
             if type(event) is MessageBatch:
                 return event
 
-    def event(self) -> GroupEvent:
-        while (event := self._next(None, one_by_one=False)) is None:
+    def event(self, hand: Hand | None = None) -> GroupEvent:
+        while (event := self._next(None, one_by_one=False, hand=hand)) is None:
             pass
         return event
 
     def holds(self, sender: str, seqno: int) -> bool:
         """Whether a message waits here to be read."""
         with self._lock:
-            if any(message.id == (sender, seqno) for message in self._messages):
+            if any(message.id == (sender, seqno) for message in self._messages.copy()):
                 return True
             batches = (event for event in self._events if type(event) is MessageBatch and event.letter is None)
             return any(batch.sender == sender and batch.first <= seqno <= batch.last for batch in batches)
 
-    def _next(self, until: float | None, *, one_by_one: bool) -> GroupEvent | None:
+    def _next(
+        self, until: float | None, *, one_by_one: bool, hand: Hand | None = None, only_batches: bool = False
+    ) -> GroupEvent | None:
         """The next event, or one step towards it; a batch to be read one by one is opened for all who do."""
+        claimed = False
         with self._lock:
+            self._wait_for_gate()
+            event: GroupEvent | StateWanted | None = None
             if self._messages:
-                return None if one_by_one else self._rest_of_opened()
-            event = self._events.popleft() if self._events else None
+                if one_by_one:
+                    return None
+                event = self._rest_of_opened()
+                if event is None:
+                    return None
+            elif self._events:
+                event = self._events.popleft()
             if one_by_one and type(event) is MessageBatch:
                 self._opened = event
                 self._messages.extend(event)
                 return None
+            if type(event) is StateWanted:
+                claimed = self._requests is not None and self._requests.claim()
+            elif event is not None and hand is not None and not (only_batches and type(event) is not MessageBatch):
+                hand()
         if event is None:
             self._fetch(until)
         elif type(event) is StateWanted:
-            self._reach(event)
+            if self._requests is not None:
+                self._requests.answer_reached(event, claimed)
             return None
         return event  # type: ignore[return-value]
+
+    def _wait_for_gate(self) -> None:
+        if self._requests is not None:
+            self._requests.wait_for_gate()
 
     # -- the application's state ---------------------------------------------------------------------------------------------------
 
@@ -129,42 +170,43 @@ class Shelf:
                     before += events_of(event)
         return found + [(snapshot, before + behind) for snapshot, behind in self._group._inbox.take_requests()]
 
-    def _reach(self, request: StateWanted) -> None:
-        """The reader of this thread came to a request: it has dealt with everything before it."""
-        requests = self._requests
-        if requests is not None:
-            answer = ask_application(requests.give)
-            background().call(lambda: requests.answer([(request.snapshot, [])], *answer))
+    @property
+    def is_tracked(self) -> bool:
+        """Whether it must be known which readers are handling a message."""
+        return self._requests is not None
 
-    def finish(self, reader: int) -> None:
-        """A reader asks for the next message: if the state is wanted and no other is handling one, give it."""
+    def message_at_once(self, reader: int, consumer: Consumer | None = None) -> Message | Letter | None:
+        """What `tracked` does where a message lies here and nobody wants the state; otherwise None."""
         requests = self._requests
-        if requests is None:
-            return
-        if requests.waiting and not requests.busy(but=reader):
-            answer = ask_application(requests.give)
-            background().call(lambda: requests.answer_waiting(*answer))
-        requests.finish_quietly(reader)
+        with self._lock:
+            if not self._messages or requests is None or not requests.go_on(reader, consumer):
+                return None
+            return self._messages.popleft()
 
-    def begin(self, reader: int) -> None:
-        if self._requests is not None:
-            self._requests.begin(reader, None)
+    def tracked(self, take: Callable[[Hand], Entry], reader: int, consumer: Consumer | None = None) -> Entry:
+        """Take the next entry, and note who is handling it."""
+        requests = self._requests
+        assert requests is not None, "only asked of a group that gives its state"
+        requests.refuse_callback()
+        try:
+            requests.come_back(reader, consumer)
+            return take(lambda: requests.hand_over(reader, consumer))
+        finally:
+            requests.leave()
 
     def abandon(self, reader: int) -> None:
         if self._requests is not None:
             self._requests.abandon(reader)
 
-    @property
-    def tracked(self) -> bool:
-        """Whether it must be known which readers are handling a message."""
-        return self._requests is not None
-
-    def _rest_of_opened(self) -> MessageBatch:
-        batch, left = self._opened, len(self._messages)
+    def _rest_of_opened(self) -> MessageBatch | None:
+        batch, left = self._opened, 0
         assert batch is not None, "messages lie here of a batch that was opened"
-        self._messages.clear()
-        if left == len(batch):
-            return batch
+        with suppress(IndexError):
+            while True:  # from the end: another thread may be taking from the beginning
+                self._messages.pop()
+                left += 1
+        if left in (0, len(batch)):
+            return batch if left else None
         return MessageBatch(batch.batch, batch.last - left + 1, batch.last, batch._decode, batch.lost, batch.recovered)
 
     def _fetch(self, until: float | None) -> None:
@@ -188,7 +230,8 @@ class Shelf:
         for left in range(min(_FETCH - 1, len(inbox)), -1, -1):
             event = taken if type(taken) is StateWanted else group._as_read(taken)
             if event is not None:
-                self._events.append(with_letter(event) if type(event) is MessageBatch else event)
+                with self._lock:
+                    self._events.append(with_letter(event) if type(event) is MessageBatch else event)
             if left:
                 taken = inbox.take()
         return True
@@ -206,6 +249,12 @@ class Reading(Iterator[Entry], Generic[Entry]):
         return self._take()
 
 
+class TakeEntry(Protocol[Given_co]):
+    """Takes an entry from the shelf, and calls `hand` in the same step."""
+
+    def __call__(self, hand: Hand | None = None, /) -> Given_co: ...
+
+
 class AsyncEntries(Protocol[Given_co]):
     """What a `Stream` reads from: an asynchronous iterator that counts what it dropped."""
 
@@ -219,20 +268,25 @@ class AsyncEntries(Protocol[Given_co]):
 class TrackedIterator(Reading[Entry], Generic[Entry]):
     """A reading of a group whose state is asked for: it says when its reader handles a message, and when it comes back."""
 
-    __slots__ = ("_shelf",)
+    __slots__ = ("_shelf", "_take_tracked")
 
-    def __init__(self, take: Callable[[], Entry], shelf: Shelf) -> None:
-        super().__init__(take)
-        self._shelf = shelf
+    def __init__(self, take: Callable[[Hand], Entry], shelf: Shelf) -> None:
+        self._take_tracked, self._shelf = take, shelf
 
     def __next__(self) -> Entry:
-        self._shelf.finish(id(self))
-        entry = self._take()
-        self._shelf.begin(id(self))
-        return entry
+        return self._shelf.tracked(self._take_tracked, id(self))
 
     def __del__(self) -> None:
         self._shelf.abandon(id(self))
+
+
+class TrackedMessages(TrackedIterator[Message | Letter]):
+    """The same, message by message."""
+
+    __slots__ = ()
+
+    def __next__(self) -> Message | Letter:
+        return self._shelf.message_at_once(id(self)) or super().__next__()
 
 
 class Stream(Iterator[Entry], Generic[Entry]):
@@ -268,3 +322,17 @@ class Stream(Iterator[Entry], Generic[Entry]):
         except TimeoutError:
             raise TimedOut("nothing came in time") from None
         return True
+
+
+class _Threads(threading.local):
+    consumer: Consumer | None = None
+
+
+_threads = _Threads()
+
+
+def _this_thread() -> Consumer:
+    consumer = _threads.consumer
+    if consumer is None:
+        consumer = _threads.consumer = Consumer(threading.current_thread())
+    return consumer

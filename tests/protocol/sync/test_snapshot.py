@@ -191,6 +191,80 @@ def test_snapshots_are_few_and_do_not_last(make_bus: Any) -> None:
     assert not provider.snapshot.provider._snapshots
 
 
+def test_a_place_is_free_when_its_snapshot_was_given(make_bus: Any) -> None:
+    """The fifth newcomer within a minute would be told for a minute that the state is given to others, while it is given to nobody."""
+    bus = make_bus(8)
+    newcomers = [f"N{number}" for number in range(12)]
+    bus.add("A", *newcomers)
+    bus.members["A"].state = b""
+    bus.install("A")
+    for number, name in enumerate(newcomers):
+        bus.send("A")
+        bus.members[name].wants = Wants("state")
+        bus.install("A")
+        bus.install("A", name)
+        bus.until(name, seconds=10)
+        assert bus.members[name].states == [" ".join(f"A{seqno}" for seqno in range(1, number + 2)).encode()]
+        assert len(bus.members["A"].snapshot.provider._snapshots) <= 4
+
+
+def test_askers_that_have_left_hold_no_place(make_bus: Any) -> None:
+    """Newcomers that die while a state is on its way to them would keep others away."""
+    bus = make_bus(9)
+    asking = [f"N{number}" for number in range(4)]
+    bus.add("A", "M", *asking)
+    bus.members["A"].state = bytes(4_000_000)
+    bus.install("A")
+    view = bus.install("A", "M", *asking)
+    provider = bus.members["A"]
+
+    def ask(name: str) -> set[int]:
+        bus.send("A")
+        provider.receive(codec.encode(AskState(GROUP, MemberId(name), view.id, 1, 0)))
+        bus.provide()
+        return set(provider.snapshot.provider._snapshots)
+
+    places = set.union(*map(ask, asking))
+    assert len(places) == 4
+    assert ask("M") == places
+    view = bus.install("A", "M", "N0", "N1", "N3")
+    bus.run(1.0)
+    assert ask("M") == places - {3} | {5}
+
+
+def test_a_snapshot_that_is_still_asked_for_keeps_its_place(make_bus: Any) -> None:
+    """A newcomer that lacks its last piece would be told that the snapshot is forgotten, because another came."""
+    bus = make_bus(10)
+    asking = [f"N{number}" for number in range(4)]
+    bus.add("A", "M", *asking)
+    bus.members["A"].state = b""
+    view = bus.install("A", "M", *asking)
+    provider = bus.members["A"]
+
+    def ask(name: str, snapshot: int = 0) -> None:
+        provider.port.now = bus.now
+        provider.receive(codec.encode(AskState(GROUP, MemberId(name), view.id, 1, snapshot)))
+        bus.provide()
+
+    for name in asking:
+        bus.send("A")
+        ask(name)
+    places = dict(zip(asking, provider.snapshot.provider._snapshots, strict=True))
+    bus.send("A")
+    for _ in range(10):
+        for name in asking:
+            ask(name, places[name])
+        ask("M")
+        assert set(provider.snapshot.provider._snapshots) == set(places.values())
+        bus.run(0.25)
+    bus.run(0.25)
+    for name in asking[1:]:
+        ask(name, places[name])
+    ask("M")
+    assert places["N0"] not in provider.snapshot.provider._snapshots
+    assert provider.snapshot.provider.taken == 5
+
+
 def test_a_state_that_is_too_large_is_refused(make_bus: Any) -> None:
     """A provider would promise what no newcomer takes."""
     bus = make_bus(7)

@@ -5,7 +5,9 @@ application gives it, whenever it comes, is the state at exactly that point; or 
 Until then newcomers that ask are told to wait. Newcomers that ask at the same point share a snapshot. The pieces of it are sent as they
 are asked for, the first without asking.
 
-Keeps up to four snapshots of at most `state_bytes` each, for a minute beyond the last question; who asks for a fifth is sent away.
+Keeps up to four snapshots of at most `state_bytes` each, for a minute beyond the last question. A fifth takes the place of one that nobody
+needs any more: its askers have left the view, have asked for another since, or were sent all of it and have asked for nothing for
+`_QUIET` times `retry_s`; of several the one that was asked for longest ago. If there is none, who asks is told to wait.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ from antiphon.protocol.sync.packing import room
 from antiphon.protocol.sync.unread import UnreadEvent, write
 from antiphon.protocol.timers import Timer
 
-NOT_YET = "its application has not given it yet: it is handling a message, or has not asked for the next one"
+NOT_YET = (
+    "its application has not given it yet: it is handling a message, or has not asked for the next one (a program is done with a message"
+    " when the task or thread that read it reads the same iterator again, or when that iterator is dropped)"
+)
 CATCHING_UP = "it is catching up itself"
 NO_STATE = "it gives no state (create or join the group with state=…)"
 _REASON_BYTES = 400
@@ -32,6 +37,9 @@ WINDOW = 32
 """Pieces that are asked for and sent together."""
 _LIMIT = 4
 _KEEP_S = 60.0
+_QUIET = 2
+"""A newcomer that lacks pieces asks for them every `retry_s`; from one that was sent all and asked for nothing for so many of them, none is
+lacking."""
 
 
 class Provider:
@@ -45,7 +53,8 @@ class Provider:
 
     def provide(self, snapshot: int, state: bytes | None, unread: Sequence[UnreadEvent] = (), reason: str = "") -> None:
         """Take the application's answer to StateWanted: its state as it was before the `unread` events, which are the last before
-        StateWanted; or None, and the `reason` why it gives none."""
+        StateWanted; or None, and the `reason` why it gives none. With `NOT_YET` the application is told StateWanted again, at a later
+        point, when the newcomer asks again."""
         if state is not None and len(state) > self.port.settings.state_bytes:
             limit = self.port.settings.state_bytes
             raise InvalidOption("state", f"{len(state):,} bytes", f"a state may have {limit:,}: give a smaller one, or raise state_bytes")
@@ -55,7 +64,7 @@ class Provider:
         if state is None:
             self._drop(snapshot)
             for asker, number in taken.number_by_asker.items():
-                self._refuse(asker, number, snapshot, reason or NO_STATE)
+                self._refuse(asker, number, snapshot, reason or NO_STATE, index=int(reason == NOT_YET))
             return
         taken.state = bytes(state)
         taken.preamble = msgspec.msgpack.encode((taken.head, write(unread)))
@@ -77,7 +86,8 @@ class Provider:
         else:
             found = self._for(member, frame.number)
             if found is None:
-                self._refuse(member, frame.number, 0, "it gives its state to others", index=1)
+                given = all(taken.state is not None for taken in self._snapshots.values())
+                self._refuse(member, frame.number, 0, "it gives its state to others" if given else NOT_YET, index=1)
                 return
             snapshot, taken = found
         self._keep(snapshot, taken)
@@ -97,14 +107,32 @@ class Provider:
             if taken.head == head:
                 taken.number_by_asker[asker] = number
                 return snapshot, taken
-        if len(self._snapshots) >= _LIMIT:
+        if len(self._snapshots) >= _LIMIT and not self._make_room():
             return None
         self.taken += 1
         taken = self._snapshots[self.taken] = Taken(head, asker, number)
         self.port.tell(StateWanted(self.taken))
         return self.taken, taken
 
+    def _make_room(self) -> bool:
+        """Drop a snapshot that nobody needs any more, if there is one: first those that nobody waits for, then those given in full."""
+        members = () if self.port.view is None else self.port.view.members
+        numbers: dict[MemberId, int] = {}
+        for taken in self._snapshots.values():
+            for asker, number in taken.number_by_asker.items():
+                numbers[asker] = max(number, numbers.get(asker, 0))
+        quiet_since = self.port.now - _QUIET * self.port.settings.retry_s
+        found: list[tuple[bool, float, int]] = []
+        for snapshot, taken in self._snapshots.items():
+            askers = {asker for asker, number in taken.number_by_asker.items() if number == numbers[asker] and asker in members}
+            if not askers or (askers <= taken.given_to and taken.asked_at <= quiet_since):
+                found.append((bool(askers), taken.asked_at, snapshot))
+        if found:
+            self._drop(min(found)[2])
+        return bool(found)
+
     def _keep(self, snapshot: int, taken: Taken) -> None:
+        taken.asked_at = self.port.now
         if taken.timer is not None:
             taken.timer.cancel()
         taken.timer = self.port.call_in(_KEEP_S, lambda: self._drop(snapshot))
@@ -127,6 +155,8 @@ class Provider:
                 piece = source[at * length : (at + 1) * length]
                 number = taken.number_by_asker[asker]
                 port.send((asker,), StatePiece(port.group, port.me, port.view.id, number, snapshot, index, count, heads, piece))
+                if index == count - 1:
+                    taken.given_to.add(asker)
 
     def _refuse(self, asker: MemberId, number: int, snapshot: int, reason: str, index: int = 0) -> None:
         """Say that there is no state, or (`index` 1) not yet, and why."""
@@ -146,5 +176,9 @@ class Taken:
         """What is sent before the state: the head, and the messages that follow the state."""
         self.asked = False
         """Whether a newcomer has asked for it again since it was begun."""
+        self.asked_at = 0.0
+        """When a newcomer last asked for it or for pieces of it."""
         self.number_by_asker = {asker: number}
+        self.given_to: set[MemberId] = set()
+        """Who was sent the last piece."""
         self.timer: Timer | None = None
