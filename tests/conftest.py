@@ -3,7 +3,9 @@ the project does not bring along."""
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,3 +24,15 @@ def annotated_chat() -> Path:
     if not chat.exists():
         pytest.skip("the annotated chat is not on this machine; set ANTIPHON_DATA to the folder that holds irc/")
     return chat
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """No garbage is collected during a test that parses sources. In some releases of Python 3.11 and 3.12 `ast.parse` raises SystemError
+    ("AST constructor recursion depth mismatch") when a collection in its middle runs something that parses, too, as formatting a traceback
+    does."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

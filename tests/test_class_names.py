@@ -11,8 +11,12 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 import antiphon
 import antiphon.sync
+
+pytestmark = pytest.mark.usefixtures("uncollected")
 
 SOURCE = Path(antiphon.__file__).parent
 MIRRORED = frozenset(antiphon.sync.__all__)

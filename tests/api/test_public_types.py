@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import antiphon
 from antiphon import errors
 from antiphon.api.archived_group import ArchivedGroup
@@ -17,6 +19,8 @@ from antiphon.api.group import Group, GroupEvent
 from antiphon.api.node import Node as ApiNode
 from antiphon.api.store_group import StoreGroup
 from antiphon.store.subscription import Subscription
+
+pytestmark = pytest.mark.usefixtures("uncollected")
 
 SOURCE = Path(antiphon.__file__).parent
 PUBLIC = (antiphon.Node, ApiNode, Group, StoreGroup, ArchivedGroup, antiphon.Store, antiphon.Topic, Subscription)

@@ -87,6 +87,7 @@ def test_a_group_row_that_cannot_be_read_says_nothing() -> None:
     ]
 
 
+@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("path", [*PACKAGES], ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_the_audit_does_not_know_the_oracles(path: Path) -> None:
     """Two who copy from each other agree on every mistake."""
