@@ -88,6 +88,15 @@ def in_a_state_after_it_had_caught_up(scene: Scene, rng: random.Random) -> list[
     return somebody_else(scene, member, line.sender or "", line.first, (member, end_of(scene, member)))
 
 
+@fault("agreement", plan=replace(FIFO, wants="state"))
+def in_a_state_after_it_had_delivered(scene: Scene, rng: random.Random) -> list[Proof]:
+    """Nothing says that it has caught up; but a state comes before everything else."""
+    member, line = foreign(scene, rng, view=LATE)
+    scene.remove(member, line)
+    scene.move(member, [lost(line, "state")], before=scene.end(member))
+    return somebody_else(scene, member, line.sender or "", line.first, (member, end_of(scene, member)))
+
+
 @fault("integrity", plan=FIFO)
 def told_lost_and_delivered(scene: Scene, rng: random.Random) -> list[Proof]:
     """Otherwise whoever delivers an effect before its cause could call the cause lost for as long."""

@@ -253,20 +253,25 @@ def test_what_is_called_lost_and_is_not() -> None:
     named = [sent("ana", 1, 2), sent("ben", 1, 1, [(1, "ana", 1)])]
     next_view = {"view": 2, "members": MEMBERS, "note": '{"previous": 1}'}
 
-    def told(note: str = "", apart: bool = False, wants: str = "all", late: bool = False) -> list[tuple[str, set[tuple[str, int]]]]:
+    def told(
+        note: str = "", apart: bool = False, wants: str = "all", late: bool = False, first: bool = False
+    ) -> list[tuple[str, set[tuple[str, int]]]]:
+        """`first`: it says so before it delivers anything; `late`: after it has caught up."""
         trace = group("semantic", order, named)
         _stated(trace, "cid", wants=wants)
         lines = [row for row in trace["cid"] if (row.sender, row.first) != ("ana", 2)]
-        lines += [_row("cid", "settled", view=1)] if late else []
-        trace["cid"] = [*lines, _row("cid", "gap", view=1, sender="ana", first=2, last=2, note=note)]
+        claim = [_row("cid", "settled", view=1)] if late else []
+        claim.append(_row("cid", "gap", view=1, sender="ana", first=2, last=2, note=note))
+        trace["cid"] = [*lines[:2], *claim, *lines[2:]] if first else [*lines, *claim]
         sides = '{"previous": 1, "sides": [["ana", "ben"], ["cid"]]}'
         after = {**next_view, "note": sides} if apart else next_view
         return said({member: numbered([*rows, _row(member, "view", **after)]) for member, rows in trace.items()})
 
     assert [(promise, len(rows)) for promise, rows in told()] == [("agreement", 2)]
-    assert told(note="state", wants="state") == []
-    assert [promise for promise, _ in told(note="state")] == ["agreement"], "it was given no state"
-    assert [promise for promise, _ in told(note="state", wants="state", late=True)] == ["agreement"], "it had caught up"
+    assert told(note="state", wants="state", first=True) == []
+    assert [promise for promise, _ in told(note="state", first=True)] == ["agreement"], "it was given no state"
+    assert [promise for promise, _ in told(note="state", wants="state", late=True, first=True)] == ["agreement"], "it had caught up"
+    assert [promise for promise, _ in told(note="state", wants="state")] == ["agreement"], "it had delivered something"
     assert told(apart=True) == []
     trace = group("semantic", order, named)
     trace["cid"] = numbered([*trace["cid"], _row("cid", "gap", view=1, sender="ana", first=2, last=2)])

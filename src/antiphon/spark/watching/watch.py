@@ -123,8 +123,9 @@ class Watch(Struct):
         elif row.kind == "view":
             yield from self._install(row, member)
         elif row.kind == "gap":
-            # A state stands for messages only where the member wants one and has not caught up; or it is not known what it wants.
-            if row.note != "state" or (member.promises and not member.catches_up):
+            # A state stands for messages only where the member wants one, has not caught up and has delivered nothing; or it is not known
+            # what it wants.
+            if row.note != "state" or (member.promises and not (member.catches_up and member.delivered_at.index < 0)):
                 self.claims.gap(row, self.rounds, self._promises_to(member))
         elif row.kind == "stable" and row.view in self.sequences:
             sequence = self.sequences[row.view]
