@@ -208,7 +208,10 @@ def test_a_description_that_is_broken_or_contradicts_another() -> None:
     trace = group("fifo", clean)
     trace["ben"][0] = replace(trace["ben"][0], note="{")
     assert said(trace) == [("description", {("ben", 1)})]
-    for broken in ({"promises": 7}, {"promises": ["fifo", 7]}, {"wants": "nothing"}):
+    for broken in (
+        *({"promises": 7}, {"promises": ["fifo", 7]}, {"promises": []}),
+        *({"wants": "nothing"}, {"multicast": "pigeon"}, {"delivery": 3}),
+    ):
         trace = group("fifo", clean)
         _stated(trace, "ben", **broken)
         assert said(trace) == [("description", {("ben", 1)})], broken
@@ -219,6 +222,11 @@ def test_a_description_that_is_broken_or_contradicts_another() -> None:
         assert said(trace) == []
         _stated(trace, "cid", **changes)
         assert said(trace) == [("description", {("ana", 1), ("cid", 1)})], changes
+    for one, other in (("ana", "cid"), ("cid", "ana")):
+        for changes in ({"delivery": "safe"}, {"delivery": "agreed"}, {"promises": ["fifo", "total"]}):
+            trace = group("fifo", clean)
+            _stated(trace, one, **changes)
+            assert ("description", {(one, 1), (other, 1)}) in said(trace), f"only {one} states {changes}"
     trace = group("fifo", clean)
     trace["cid"] = numbered([*trace["cid"], trace["cid"][0]])
     assert [promise for promise, _ in said(trace)] == ["description"]

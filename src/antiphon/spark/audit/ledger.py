@@ -132,8 +132,8 @@ class MemberLedger:
         return self.closed and not self.crashed and self.left_at is None and bool(self.installs)
 
     def adopt_states(self) -> None:
-        """Believe that a state stands for messages where the member joined for one, had not caught up yet and had delivered nothing, or where
-        it is not known what it wanted. Other claims are as good as `gap` rows without a state."""
+        """Believe that a state stands for messages where the member joined for one, had not caught up yet and had delivered nothing, or
+        where it is not known what it wanted. Other claims are as good as `gap` rows without a state."""
         first_at = min((one.low for one in self.delivered), default=None)
         for sender, first, last, at in self.states:
             early = (self.caught_up_at is None or at < self.caught_up_at) and (first_at is None or at < first_at)
