@@ -13,15 +13,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from zlib import crc32
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from scenes import Plan, scene
 
 from antiphon.errors import UsageError
 from antiphon.sim.swarm import Case, auditable, default_cases, run_recorded
 from antiphon.spark.live import LiveAudit
 from antiphon.spark.watching import deliveries, parents, sends, sequences, watch
-from antiphon.spark.watching.told import KINDS, Breach, Named, Spot, Told, decode_row
+from antiphon.spark.watching.stretches import stretches
+from antiphon.spark.watching.told import COLUMNS, KINDS, Breach, Named, Spot, Told, decode_row
 from antiphon.spark.watching.watch import Watch
 from antiphon.trace.files import write_rows
 from antiphon.trace.row import Row
@@ -253,6 +259,43 @@ def test_a_position_that_does_not_follow() -> None:
     trace = group("unordered", [("ana", 1, 2), ("ben", 1, 1)])
     trace["cid"][3] = replace(trace["cid"][3], position=9, index=99)
     assert said({"cid": trace["cid"][:4]}) == [], "rows between the two may have been missed"
+    trace["cid"][3] = replace(trace["cid"][3], since=4, until=99)
+    assert said({"cid": trace["cid"][:4]}) == [("positions", {("cid", 3), ("cid", 99)})], "they have all been read"
+
+
+def test_a_position_that_skips_is_seen_between_rows_of_other_kinds() -> None:
+    """Before each delivery there is the row of what was received, which the watch is not told."""
+    one = scene("r", "trip#1", Plan(), 1)
+    member = one.members[0]
+    one.of(member, view=2)[3].jump = 3
+    rows = [row for row in one.rows() if row.writer == member]
+    jump = next(place for place, row in enumerate(rows) if row.kind == "deliver" and row.position > 0 and _skips(rows, place))
+    for files in ([rows], [rows[:jump], rows[jump:]], [rows[: jump - 1], rows[jump - 1 :]], [rows[:20], rows[20:40], rows[40:]]):
+        (breach,) = watched(_read(file) for file in files)
+        assert (breach.promise, breach.witness[-1].index) == ("positions", rows[jump].index)
+    for gone in (jump - 1, jump - 2):
+        less = [*rows[:gone], *rows[gone + 1 :]]
+        assert watched([_read(less)]) == [], "what is missing may be a delivery"
+        assert watched([_read(less[:gone]), _read(less[gone:])]) == []
+    stable = replace(_told(rows[jump - 1]), kind="stable")
+    late = [*_read(rows[: jump - 3]), stable, replace(_told(rows[jump]), since=jump - 1, until=jump)]
+    assert watched([late]) == [], "that it follows a row at once says nothing about those before that"
+
+
+def _skips(rows: Sequence[Row], place: int) -> bool:
+    before = [row for row in rows[:place] if row.kind == "deliver"]
+    return bool(before) and rows[place].position != before[-1].position + before[-1].last - before[-1].first + 1
+
+
+def _read(rows: Sequence[Row], group: str = "trip#1") -> list[Told]:
+    """What a watch is told of some rows that are read together."""
+    writers = {writer: number for number, writer in enumerate({row.writer for row in rows})}
+    since, until = stretches(np.array([writers[row.writer] for row in rows]), np.array([row.index for row in rows]))
+    return [
+        replace(_told(row), since=int(begin), until=int(end))
+        for row, begin, end in zip(rows, since, until, strict=True)
+        if row.group == group and row.kind in KINDS
+    ]
 
 
 def test_what_is_called_lost_and_is_not() -> None:
@@ -414,15 +457,14 @@ def test_worlds_with_faults_break_nothing(case: Case) -> None:
     rng = random.Random(case.seed)
     for name in {row.group for row in rows if row.group}:
         lag_by_writer = {row.writer: rng.random() for row in rows}
-        rounds: dict[int, list[Told]] = {}
-        for row in rows:
-            if row.group == name and row.kind in KINDS:
-                rounds.setdefault(int(row.at / 1e9 + lag_by_writer[row.writer]), []).append(_told(row))
-        assert watched(rounds[at] for at in sorted(rounds)) == []
+        rounds: dict[int, list[Row]] = {}
+        for row in sorted(rows, key=lambda row: (row.writer, row.index)):
+            rounds.setdefault(int(row.at / 1e9 + lag_by_writer.setdefault(row.writer, 0.0)), []).append(row)
+        assert watched(_read(rounds[at], name) for at in sorted(rounds)) == []
 
 
 def _told(row: Row) -> Told:
-    columns = {name: getattr(row, name) for name in Told.__struct_fields__ if getattr(row, name) is not None}
+    columns = {name: getattr(row, name) for name in COLUMNS if getattr(row, name) is not None}
     if row.names:
         columns["names"] = [{"seqno": seqno, "sender": whose, "number": number} for seqno, whose, number in row.names]
     return decode_row(json.dumps(columns).encode())
@@ -561,6 +603,28 @@ def test_a_query_tells_breaches_as_files_appear(spark: SparkSession, tmp_path: P
         again = replace(clean["ben"][3], index=77, position=4)
         write_rows(_recorded({"ben": [again]}, name="trip#1"), odd, "run", "ben", 1)
         assert _until(audit, 1) == [("trip#1", "no_duplication", (("ben", 4), ("ben", 77)))]
+        assert audit.found() == []
+    finally:
+        audit.stop()
+
+
+def test_a_query_sees_that_a_position_skips(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows that the watch is not told lie between any two deliveries, also where a file ends."""
+    for name in ("clean#1", "skips#2"):
+        one = scene("r", name, Plan(), 1)
+        member = one.members[0]
+        line = one.of(member, view=2)[3]
+        line.jump = 3 if name == "skips#2" else 0
+        for writer in one.members:
+            rows = [row for row in one.rows() if row.writer == writer]
+            cut = one.index(member, line) if writer == member else len(rows) // 2
+            write_rows(rows[:cut], tmp_path, "r", f"{writer}-{name}", 0)
+            write_rows(rows[cut:], tmp_path, "r", f"{writer}-{name}", 1)
+    before = one.of(member)[one.of(member).index(line) - 1]
+    audit = LiveAudit.start(spark, str(tmp_path))
+    try:
+        expected = tuple((member, one.index(member, each)) for each in (before, line))
+        assert _until(audit, 1) == [("skips#2", "positions", expected)]
         assert audit.found() == []
     finally:
         audit.stop()

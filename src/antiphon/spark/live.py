@@ -22,23 +22,26 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupStateTimeout
+from pyspark.sql.types import LongType, StructField, StructType
 
 from antiphon.errors import UsageError, WorldError
 from antiphon.spark.audit.verdict import Unjudged, Violation, Witness
 from antiphon.spark.inspection import literally
 from antiphon.spark.tables import EVENTS
-from antiphon.spark.watching.told import COLUMNS, KINDS, decode_row
+from antiphon.spark.watching.stretches import stretches
+from antiphon.spark.watching.told import COLUMNS, KINDS, STRETCH, decode_row
 from antiphon.spark.watching.watch import Watch
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.state import GroupState
 
@@ -118,13 +121,31 @@ def live_audit(rows: DataFrame) -> DataFrame:
     |run|trip#9|no_duplication|ben#2 delivered message 7 of ana#1 twice   |[{run, ben, 31}, {run, ben, 40}]|true  |
     +---+------+--------------+-------------------------------------------+--------------------------------+------+
     """
+    told = ("run", "group", *COLUMNS)
+    schema = StructType([*rows.select(*told).schema, *(StructField(name, LongType()) for name in STRETCH)])
     judged = (
-        rows.where(F.col("group").isNotNull() & F.col("kind").isin(*KINDS) & F.col("index").isNotNull() & F.col("writer").isNotNull())
-        .select("run", "group", F.to_json(F.struct(*COLUMNS)).alias("row"))
+        rows.where(F.col("index").isNotNull() & F.col("run").isNotNull() & F.col("writer").isNotNull())
+        .select(*told)
+        .mapInArrow(_with_stretches, schema)
+        .select("run", "group", F.to_json(F.struct(*COLUMNS, *STRETCH)).alias("row"))
         .groupBy("run", "group")
         .applyInPandasWithState(_watch_group, _FOUND, _STATE, "append", GroupStateTimeout.NoTimeout)
     )
     return judged.withColumn("witness", F.from_json("witness", _WITNESS))
+
+
+def _with_stretches(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """Leaves only the rows that a watch is told, each with the stretch of rows of its writer in which it was read."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for batch in batches:
+        writers = pc.binary_join_element_wise(batch.column("run"), batch.column("writer"), "/")
+        numbers = pc.dictionary_encode(writers).indices.to_numpy(zero_copy_only=False).astype("int64")
+        since, until = stretches(numbers, batch.column("index").to_numpy(zero_copy_only=False))
+        chosen = pc.and_(pc.is_in(batch.column("kind"), pa.array(KINDS)), pc.is_valid(batch.column("group")))
+        names = [*batch.schema.names, *STRETCH]
+        yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(since), pa.array(until)], names=names).filter(chosen)
 
 
 def _watch_group(key: tuple[Any, ...], tables: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
