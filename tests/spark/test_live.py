@@ -20,10 +20,15 @@ from pyspark.sql import SparkSession
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from injected_descriptions import COMMON
+from injected_orders import caused, effect_first
 from scenes import Plan, scene
 
+from antiphon.cli.main import OK, UNJUDGED, main
 from antiphon.errors import UsageError
 from antiphon.sim.swarm import Case, auditable, default_cases, run_recorded
+from antiphon.spark.audit.promised import described
+from antiphon.spark.audit.verdict import Violation
 from antiphon.spark.live import LiveAudit
 from antiphon.spark.watching import deliveries, parents, sends, sequences, watch
 from antiphon.spark.watching.stretches import stretches
@@ -203,9 +208,29 @@ def test_promises_select_what_is_judged_whatever_the_order_is_called() -> None:
         mine = Watch()
         mine.round([row for rows in trace.values() for row in rows])
         assert mine.unjudged == [name for name in promises if name == "heard_before"]
+        assert mine.left == []
     mine = Watch()
     mine.round([row for rows in group("whim", order).values() for row in rows])
     assert mine.unjudged == ["whim"], "an older trace, of an order that is not known"
+    assert mine.left == ["agreement", "nothing_lost", "validity", "views", "virtual_synchrony"]
+
+
+@pytest.mark.parametrize("order", ["unordered", "fifo", "causal", "total", "semantic", "lamport"])
+@pytest.mark.parametrize("delivery", ["agreed", "safe"])
+def test_every_promise_is_judged_or_listed(order: str, delivery: str) -> None:
+    """What nobody looked at while the group ran would pass as kept."""
+    own = [*described('{"order": "causal"}').promises, "total", "heard_before", "minimality"]
+    trace = group(order, [("ana", 1, 2)])
+    for member in MEMBERS:
+        _stated(trace, member, delivery=delivery, **({"promises": own} if order == "lamport" else {}))
+    promises = described(trace["ana"][0].note).promises
+    mine = Watch()
+    mine.round([row for rows in trace.values() for row in rows])
+    again = Watch.of(mine.state())
+    assert sorted([*again.left, *again.unjudged]) == sorted(promises - watch.JUDGED)
+    assert again.unjudged == (["heard_before", "minimality"] if order == "lamport" else [])
+    assert {"validity", "agreement"} <= {*again.left}
+    assert ("safe" in again.left) == (delivery == "safe" and order != "lamport")
 
 
 def test_a_description_that_is_broken_or_contradicts_another() -> None:
@@ -656,3 +681,42 @@ def test_the_command_tells_and_leaves_with_one(spark: SparkSession, tmp_path: Pa
             patience.cancel()
             running.kill()
     assert (told["promise"], [row["index"] for row in told["witness"]]) == ("fifo", [3, 4])
+
+
+@pytest.mark.parametrize("json_lines", [False, True], ids=["text", "json"])
+def test_the_command_lists_what_it_does_not_judge(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    json_lines: bool,
+) -> None:
+    """A broken promise that is for the audit afterwards would pass as kept, and nobody would start that audit."""
+    plan = Plan(order="mine", promises=(*COMMON, "fifo", "causal", "heard_before"))
+    one = scene("r", "trip#1", plan, 5)
+    effect_first(one, *caused(one, random.Random(7)))
+    write_rows(one.rows(), tmp_path, "r", "all")
+    found, until = LiveAudit.found, time.monotonic() + WAIT_S
+
+    def found_or_stopped(audit: LiveAudit) -> list[Violation]:
+        assert time.monotonic() < until, f"nothing was listed in {WAIT_S} s"
+        if audit.left_to_audit:
+            raise KeyboardInterrupt
+        return found(audit)
+
+    monkeypatch.setattr(LiveAudit, "found", found_or_stopped)
+    left = ["agreement", "causal", "nothing_lost", "validity", "views", "virtual_synchrony"]
+    for strict, expected in (((), OK), (("--strict",), UNJUDGED)):
+        assert main(["pipeline", "live", str(tmp_path), *strict, *(["--json"] if json_lines else [])]) == expected
+        out = capsys.readouterr().out
+        if json_lines:
+            lines = [json.loads(line) for line in out.splitlines()]
+            assert [line["left_to_audit"] for line in lines if "left_to_audit" in line] == left
+            assert [line["not_judged"] for line in lines if "not_judged" in line] == ["heard_before"]
+            assert {(line["run"], line["group"]) for line in lines} == {("r", "trip#1")}
+        else:
+            plain = " ".join(out.split())
+            assert f"trip#1: left to `antiphon pipeline audit`: {', '.join(left)}" in plain
+            assert "trip#1: not judged, live or afterwards: heard_before" in plain
+            assert "no promise was seen broken; not judged, live or afterwards: heard_before; left to `antiphon" in plain
+            assert "every" not in plain

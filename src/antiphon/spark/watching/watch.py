@@ -33,6 +33,8 @@ BURIED = 600
 """Rounds without a row after which it is forgotten altogether."""
 REPORTS = 100
 """Breaches of one promise that are told of one group; the others are counted."""
+JUDGED = frozenset({"integrity", "no_duplication", "fifo", "total", "parent_before_child"})
+"""Promises that are judged here. Of others (agreement, views) some violations are seen, and the audit sees the rest."""
 VIEWS = 1_024
 """Views whose members are kept, the newest."""
 
@@ -83,6 +85,8 @@ class Watch(Struct):
     """As the first member stated them: for members whose description is missing or cannot be read."""
     unjudged: list[str] = field(default_factory=list)
     """Promises of the group for which there is no check, live or afterwards."""
+    left: list[str] = field(default_factory=list)
+    """Promises of the group that are judged afterwards, by the audit of whole traces."""
 
     @classmethod
     def of(cls, state: bytes | None) -> Watch:
@@ -160,7 +164,10 @@ class Watch(Struct):
             return
         member.promises = sorted(description.promises)
         self.promises = self.promises or member.promises
-        self.unjudged += [name for name in not_judged(description.promises) if name not in self.unjudged]
+        unjudged = not_judged(description.promises)
+        self.unjudged += [name for name in unjudged if name not in self.unjudged]
+        later = sorted(description.promises - JUDGED - {*unjudged})
+        self.left += [name for name in later if name not in self.left]
         wrong: dict[tuple[str, Spot], list[str]] = {}
         for name, value in description.shared.items():
             stated, by, spot = self.shared.setdefault(name, (value, row.member, row.spot))
