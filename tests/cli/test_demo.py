@@ -19,7 +19,8 @@ from antiphon.spark.java import find_java
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "SWARM_SEEDS", 4)
+    """So few runs, among them some in which messages answer others."""
+    monkeypatch.setattr(demo, "SWARM_SEEDS", 8)
 
 
 @pytest.fixture

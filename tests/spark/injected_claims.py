@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 
@@ -85,6 +86,15 @@ def in_a_state_after_it_had_caught_up(scene: Scene, rng: random.Random) -> list[
         scene.move(name, [Line("gap", 1, name, 0, 0, note="state"), Line("settled", 1)], after=view)
     member, line = foreign(scene, rng, view=LATE)
     told_lost(scene, member, line, "state")
+    return somebody_else(scene, member, line.sender or "", line.first, (member, end_of(scene, member)))
+
+
+@fault("agreement", plan=replace(FIFO, wants="state"))
+def in_a_state_after_it_had_delivered(scene: Scene, rng: random.Random) -> list[Proof]:
+    """Nothing says that it has caught up; but a state comes before everything else."""
+    member, line = foreign(scene, rng, view=LATE)
+    scene.remove(member, line)
+    scene.move(member, [lost(line, "state")], before=scene.end(member))
     return somebody_else(scene, member, line.sender or "", line.first, (member, end_of(scene, member)))
 
 
@@ -244,6 +254,27 @@ def of_a_stranger_over_best_effort(scene: Scene, rng: random.Random) -> list[Pro
 def recovered_of_a_stranger_from_nowhere(scene: Scene, rng: random.Random) -> list[Proof]:
     """From a view that nobody has: the founders were there from the beginning, so it never was."""
     return of_a_stranger_at_one(scene, rng, view=77, note="recovered")
+
+
+def of_who_was_in_no_view(scene: Scene, ends: bool = True) -> list[Proof]:
+    """Somebody describes the group, and all recover what it said in a view that nobody has. Its trace may end with the description."""
+    members, stranger = scene.members, f"mallory@{scene.group}"  # of its own: a writer is known by its name
+    describes = scene.of(members[0], "group")[0].copy()
+    describes.note = json.dumps({**json.loads(describes.note or ""), "wants": "all"})
+    more = [Line("send", LATE, stranger, 1, 1, checks=[7]), Line("close")]
+    scene.lines[stranger] = [Line("open", note="{}"), describes, *(more if ends else [])]
+    proofs: list[Proof] = []
+    for member in members:
+        line = Line("deliver", 77, stranger, 1, 1, checks=[7], note="recovered")
+        scene.move(member, [line], before=scene.end(member))
+        proofs.append([(member, line)])
+    return proofs
+
+
+@fault("integrity", plan=FIFO)
+def recovered_of_a_stranger_that_describes_the_group(scene: Scene, rng: random.Random) -> list[Proof]:
+    """A view would have been the next that it wrote down."""
+    return of_who_was_in_no_view(scene)
 
 
 @fault("integrity", plan=Plan(order="unordered", multicast="besteffort", wants="all"))

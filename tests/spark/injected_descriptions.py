@@ -112,6 +112,47 @@ def a_promise_more(scene: Scene, rng: random.Random) -> list[Proof]:
     return described_otherwise(scene, rng, promises=[*COMMON, "fifo", "total", "unheard_of"])
 
 
+@fault("description", plan=Plan(order="total"))
+def promises_less_than_follows_from_the_order(scene: Scene, rng: random.Random) -> list[Proof]:
+    """The others state no promises: theirs follow from the order."""
+    return described_otherwise(scene, rng, promises=["integrity", "fifo"])
+
+
+@fault("description", plan=FIFO)
+def promises_more_than_follows_from_the_order(scene: Scene, rng: random.Random) -> list[Proof]:
+    return described_otherwise(scene, rng, promises=[*COMMON, "fifo", "total"])
+
+
+@fault("description", plan=STATED)
+def says_nothing_of_the_delivery(scene: Scene, rng: random.Random) -> list[Proof]:
+    proofs = described_otherwise(scene, rng)
+    _, line = proofs[0][0]
+    line.note = json.dumps({name: value for name, value in json.loads(line.note or "").items() if name != "delivery"})
+    return proofs
+
+
+@fault("description", plan=FIFO)
+def promises_nothing(scene: Scene, rng: random.Random) -> list[Proof]:
+    """It would be told to have kept all of it."""
+    return alone_described_otherwise(scene, rng, promises=[])
+
+
+@fault("description", plan=Plan(order="lamport", promises=(*COMMON, "total")))
+def promises_nothing_in_an_order_of_its_own(scene: Scene, rng: random.Random) -> list[Proof]:
+    return alone_described_otherwise(scene, rng, promises=[])
+
+
+@fault("description", plan=FIFO)
+def a_multicast_that_there_is_not(scene: Scene, rng: random.Random) -> list[Proof]:
+    """What it promises nobody knows."""
+    return alone_described_otherwise(scene, rng, multicast="pigeon")
+
+
+@fault("description", plan=STATED)
+def a_delivery_that_there_is_not(scene: Scene, rng: random.Random) -> list[Proof]:
+    return alone_described_otherwise(scene, rng, delivery=3)
+
+
 # -- positions -----------------------------------------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from injected_claims import of_who_was_in_no_view
 from injections import FAULTS, Fault, Proof
 from scenes import Line, Plan, Scene, scene, topic
 
@@ -109,6 +110,8 @@ def clean_scenes(seed: int) -> list[Scene]:
     clean = [scene(RUN, f"clean/{number}", plan, seed) for number, plan in enumerate(plans)]
     clean += [not_there_yet(RUN, f"early/{number}", seed + number) for number in range(3)]
     clean += [lost_to_all(RUN, f"lost/{wants}", seed, wants) for wants in ("founder", "all", "state")]
+    clean.append(scene(RUN, "cut-short/1", Plan(), seed))
+    of_who_was_in_no_view(clean[-1], ends=False)  # what it was told of views may have come after what is left of its trace
     return [*clean, topic(RUN, "clean/topic", seed)]
 
 

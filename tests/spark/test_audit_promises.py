@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 sys.path.insert(0, str(Path(__file__).parent))
 
 from injected_descriptions import COMMON, LAMPORT
-from scenes import Plan, scene
+from scenes import Line, Plan, scene
 
 from antiphon.cli.main import BROKEN, OK, UNJUDGED, main
 from antiphon.model.frames import Record
@@ -22,7 +22,8 @@ from antiphon.model.options import GroupOptions
 from antiphon.protocol.registry import COMMON_PROMISES, MULTICASTS, ORDERS, promises_of
 from antiphon.sim.oracles import ORACLES, PROMISES
 from antiphon.sim.swarm import Case, run_recorded
-from antiphon.spark.audit import Verdicts, audit, promised
+from antiphon.spark.audit import Summary, Verdicts, audit, promised
+from antiphon.spark.audit.acts import Acts
 from antiphon.spark.tables import Tables
 from antiphon.trace.files import write_rows
 from antiphon.trace.row import Row
@@ -33,6 +34,26 @@ assert spec is not None
 assert spec.loader is not None
 lamport_order = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(lamport_order)
+
+
+BROKEN_NOTES = [
+    '{"order": "fifo", "promises": []}',
+    '{"order": "lamport", "promises": []}',
+    '{"order": "fifo", "promises": null}',
+    '{"order": "fifo", "promises": 7}',
+    '{"order": "fifo", "multicast": "pigeon"}',
+    '{"order": "fifo", "multicast": 3, "promises": ["fifo"]}',
+    '{"order": "fifo", "delivery": "unsafe"}',
+    '{"order": "fifo", "delivery": 3}',
+    '{"order": "fifo", "wants": "nothing"}',
+]
+GOOD_NOTES = [
+    '{"order": "total", "promises": ["fifo"]}',
+    '{"order": "total", "multicast": "tree", "delivery": "safe", "wants": "state"}',
+    '{"order": "semantic", "multicast": "besteffort"}',
+    '{"order": "fifo", "multicast": null, "delivery": null}',
+    '{"order": "whim"}',
+]
 
 
 class Careless(lamport_order.Lamport):  # type: ignore[misc,name-defined]
@@ -93,8 +114,47 @@ def test_names_that_have_no_check() -> None:
     assert promised.not_judged(frozenset({"fifo", "heard_before"})) == ["heard_before"]
     assert promised.not_judged(frozenset({"fifo", "minimality"})) == ["minimality"], "how long an order of one's own waits, nobody knows"
     assert promised.not_judged(promised.described('{"order": "whim"}').promises) == ["whim"]
-    for note in (None, "", "{", "[]", '"fifo"', "{}", '{"order": ""}', '{"order": 7}'):
+    for note in (None, "", "{", "[]", '"fifo"', "{}", '{"order": ""}', '{"order": 7}', *BROKEN_NOTES):
         assert not promised.described(note).readable, note
+
+
+def test_rows_and_groups_are_judged_by_the_same_promises(spark: SparkSession) -> None:
+    """Descriptions are read twice, in Python for whole groups and in SQL for their rows: one would judge what the other does not."""
+    notes = [*BROKEN_NOTES, *GOOD_NOTES, "{", "[]"]
+    where = ("r", "ana", 1, "group", 0, 0, 0)
+    rows = [Row("r", "ana", 0, "open"), *(Row(*where, f"g{place}", "ana", 1, note=note) for place, note in enumerate(notes))]
+    with Acts.of(Tables.of_rows(spark, rows)) as acts:
+        lives = {row["group"]: row for row in acts.lives.collect()}
+    for place, note in enumerate(notes):
+        one, life = promised.described(note), lives[f"g{place}"]
+        assert (life["wants"], sorted(life["promises"] or ())) == (one.wants, sorted(one.promises)), note
+        assert one.readable == (note in GOOD_NOTES), note
+
+
+def test_what_had_nothing_to_check_was_not_kept(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A group that everybody has left would be said to have kept what nobody can see: what all who stay have in the end."""
+    one = scene("r", "left", Plan(promises=(*COMMON, "fifo")), 1)
+    for member in one.members:
+        one.move(member, [Line("leave", view=2, note="left")], before=one.lines[member][-1])
+    write_rows(one.rows(), tmp_path, "r", "all")
+    code, out = told(capsys, "audit", str(tmp_path), "--json")
+    found = json.loads(out)
+    assert (code, found["clean"], found["complete"]) == (OK, True, True)
+    assert found["unchecked"] == [name for name, summary in found["promises"].items() if not summary["checked"]]
+    assert found["unchecked"] == ["validity", "agreement", "nothing_lost"]
+    code, out = told(capsys, "audit", str(tmp_path))
+    assert (code, "no violation was found; nothing to check: validity, agreement, nothing_lost" in _plain(out)) == (OK, True)
+    assert "every" not in out
+
+
+def test_every_promise_is_said_of_promises_alone() -> None:
+    """Where nothing is promised, or only the trace itself was looked at, nothing was kept."""
+    about_the_trace = {"description": Summary(3), "positions": Summary(9)}
+    assert "every" not in Verdicts(9, 9, (), {}).outcome()
+    assert "every" not in Verdicts(9, 9, (), about_the_trace).outcome()
+    assert Verdicts(9, 9, (), {**about_the_trace, "fifo": Summary(9)}).outcome() == "every promise was kept"
+    unchecked = Verdicts(9, 9, (), {**about_the_trace, "fifo": Summary(9), "total": Summary(0)})
+    assert unchecked.outcome() == "no violation was found; nothing to check: total"
 
 
 @pytest.mark.usefixtures("registered")

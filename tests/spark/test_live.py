@@ -13,15 +13,26 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from zlib import crc32
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from injected_descriptions import COMMON
+from injected_orders import caused, effect_first
+from scenes import Plan, scene
+
+from antiphon.cli.main import OK, UNJUDGED, main
 from antiphon.errors import UsageError
 from antiphon.sim.swarm import Case, auditable, default_cases, run_recorded
+from antiphon.spark.audit.promised import described
+from antiphon.spark.audit.verdict import Violation
 from antiphon.spark.live import LiveAudit
 from antiphon.spark.watching import deliveries, parents, sends, sequences, watch
-from antiphon.spark.watching.told import KINDS, Breach, Named, Spot, Told, decode_row
+from antiphon.spark.watching.stretches import stretches
+from antiphon.spark.watching.told import COLUMNS, KINDS, Breach, Named, Spot, Told, decode_row
 from antiphon.spark.watching.watch import Watch
 from antiphon.trace.files import write_rows
 from antiphon.trace.row import Row
@@ -197,9 +208,29 @@ def test_promises_select_what_is_judged_whatever_the_order_is_called() -> None:
         mine = Watch()
         mine.round([row for rows in trace.values() for row in rows])
         assert mine.unjudged == [name for name in promises if name == "heard_before"]
+        assert mine.left == []
     mine = Watch()
     mine.round([row for rows in group("whim", order).values() for row in rows])
     assert mine.unjudged == ["whim"], "an older trace, of an order that is not known"
+    assert mine.left == ["agreement", "nothing_lost", "validity", "views", "virtual_synchrony"]
+
+
+@pytest.mark.parametrize("order", ["unordered", "fifo", "causal", "total", "semantic", "lamport"])
+@pytest.mark.parametrize("delivery", ["agreed", "safe"])
+def test_every_promise_is_judged_or_listed(order: str, delivery: str) -> None:
+    """What nobody looked at while the group ran would pass as kept."""
+    own = [*described('{"order": "causal"}').promises, "total", "heard_before", "minimality"]
+    trace = group(order, [("ana", 1, 2)])
+    for member in MEMBERS:
+        _stated(trace, member, delivery=delivery, **({"promises": own} if order == "lamport" else {}))
+    promises = described(trace["ana"][0].note).promises
+    mine = Watch()
+    mine.round([row for rows in trace.values() for row in rows])
+    again = Watch.of(mine.state())
+    assert sorted([*again.left, *again.unjudged]) == sorted(promises - watch.JUDGED)
+    assert again.unjudged == (["heard_before", "minimality"] if order == "lamport" else [])
+    assert {"validity", "agreement"} <= {*again.left}
+    assert ("safe" in again.left) == (delivery == "safe" and order != "lamport")
 
 
 def test_a_description_that_is_broken_or_contradicts_another() -> None:
@@ -208,7 +239,10 @@ def test_a_description_that_is_broken_or_contradicts_another() -> None:
     trace = group("fifo", clean)
     trace["ben"][0] = replace(trace["ben"][0], note="{")
     assert said(trace) == [("description", {("ben", 1)})]
-    for broken in ({"promises": 7}, {"promises": ["fifo", 7]}, {"wants": "nothing"}):
+    for broken in (
+        *({"promises": 7}, {"promises": ["fifo", 7]}, {"promises": []}),
+        *({"wants": "nothing"}, {"multicast": "pigeon"}, {"delivery": 3}),
+    ):
         trace = group("fifo", clean)
         _stated(trace, "ben", **broken)
         assert said(trace) == [("description", {("ben", 1)})], broken
@@ -219,6 +253,11 @@ def test_a_description_that_is_broken_or_contradicts_another() -> None:
         assert said(trace) == []
         _stated(trace, "cid", **changes)
         assert said(trace) == [("description", {("ana", 1), ("cid", 1)})], changes
+    for one, other in (("ana", "cid"), ("cid", "ana")):
+        for changes in ({"delivery": "safe"}, {"delivery": "agreed"}, {"promises": ["fifo", "total"]}):
+            trace = group("fifo", clean)
+            _stated(trace, one, **changes)
+            assert ("description", {(one, 1), (other, 1)}) in said(trace), f"only {one} states {changes}"
     trace = group("fifo", clean)
     trace["cid"] = numbered([*trace["cid"], trace["cid"][0]])
     assert [promise for promise, _ in said(trace)] == ["description"]
@@ -245,6 +284,43 @@ def test_a_position_that_does_not_follow() -> None:
     trace = group("unordered", [("ana", 1, 2), ("ben", 1, 1)])
     trace["cid"][3] = replace(trace["cid"][3], position=9, index=99)
     assert said({"cid": trace["cid"][:4]}) == [], "rows between the two may have been missed"
+    trace["cid"][3] = replace(trace["cid"][3], since=4, until=99)
+    assert said({"cid": trace["cid"][:4]}) == [("positions", {("cid", 3), ("cid", 99)})], "they have all been read"
+
+
+def test_a_position_that_skips_is_seen_between_rows_of_other_kinds() -> None:
+    """Before each delivery there is the row of what was received, which the watch is not told."""
+    one = scene("r", "trip#1", Plan(), 1)
+    member = one.members[0]
+    one.of(member, view=2)[3].jump = 3
+    rows = [row for row in one.rows() if row.writer == member]
+    jump = next(place for place, row in enumerate(rows) if row.kind == "deliver" and row.position > 0 and _skips(rows, place))
+    for files in ([rows], [rows[:jump], rows[jump:]], [rows[: jump - 1], rows[jump - 1 :]], [rows[:20], rows[20:40], rows[40:]]):
+        (breach,) = watched(_read(file) for file in files)
+        assert (breach.promise, breach.witness[-1].index) == ("positions", rows[jump].index)
+    for gone in (jump - 1, jump - 2):
+        less = [*rows[:gone], *rows[gone + 1 :]]
+        assert watched([_read(less)]) == [], "what is missing may be a delivery"
+        assert watched([_read(less[:gone]), _read(less[gone:])]) == []
+    stable = replace(_told(rows[jump - 1]), kind="stable")
+    late = [*_read(rows[: jump - 3]), stable, replace(_told(rows[jump]), since=jump - 1, until=jump)]
+    assert watched([late]) == [], "that it follows a row at once says nothing about those before that"
+
+
+def _skips(rows: Sequence[Row], place: int) -> bool:
+    before = [row for row in rows[:place] if row.kind == "deliver"]
+    return bool(before) and rows[place].position != before[-1].position + before[-1].last - before[-1].first + 1
+
+
+def _read(rows: Sequence[Row], group: str = "trip#1") -> list[Told]:
+    """What a watch is told of some rows that are read together."""
+    writers = {writer: number for number, writer in enumerate({row.writer for row in rows})}
+    since, until = stretches(np.array([writers[row.writer] for row in rows]), np.array([row.index for row in rows]))
+    return [
+        replace(_told(row), since=int(begin), until=int(end))
+        for row, begin, end in zip(rows, since, until, strict=True)
+        if row.group == group and row.kind in KINDS
+    ]
 
 
 def test_what_is_called_lost_and_is_not() -> None:
@@ -253,20 +329,25 @@ def test_what_is_called_lost_and_is_not() -> None:
     named = [sent("ana", 1, 2), sent("ben", 1, 1, [(1, "ana", 1)])]
     next_view = {"view": 2, "members": MEMBERS, "note": '{"previous": 1}'}
 
-    def told(note: str = "", apart: bool = False, wants: str = "all", late: bool = False) -> list[tuple[str, set[tuple[str, int]]]]:
+    def told(
+        note: str = "", apart: bool = False, wants: str = "all", late: bool = False, first: bool = False
+    ) -> list[tuple[str, set[tuple[str, int]]]]:
+        """`first`: it says so before it delivers anything; `late`: after it has caught up."""
         trace = group("semantic", order, named)
         _stated(trace, "cid", wants=wants)
         lines = [row for row in trace["cid"] if (row.sender, row.first) != ("ana", 2)]
-        lines += [_row("cid", "settled", view=1)] if late else []
-        trace["cid"] = [*lines, _row("cid", "gap", view=1, sender="ana", first=2, last=2, note=note)]
+        claim = [_row("cid", "settled", view=1)] if late else []
+        claim.append(_row("cid", "gap", view=1, sender="ana", first=2, last=2, note=note))
+        trace["cid"] = [*lines[:2], *claim, *lines[2:]] if first else [*lines, *claim]
         sides = '{"previous": 1, "sides": [["ana", "ben"], ["cid"]]}'
         after = {**next_view, "note": sides} if apart else next_view
         return said({member: numbered([*rows, _row(member, "view", **after)]) for member, rows in trace.items()})
 
     assert [(promise, len(rows)) for promise, rows in told()] == [("agreement", 2)]
-    assert told(note="state", wants="state") == []
-    assert [promise for promise, _ in told(note="state")] == ["agreement"], "it was given no state"
-    assert [promise for promise, _ in told(note="state", wants="state", late=True)] == ["agreement"], "it had caught up"
+    assert told(note="state", wants="state", first=True) == []
+    assert [promise for promise, _ in told(note="state", first=True)] == ["agreement"], "it was given no state"
+    assert [promise for promise, _ in told(note="state", wants="state", late=True, first=True)] == ["agreement"], "it had caught up"
+    assert [promise for promise, _ in told(note="state", wants="state")] == ["agreement"], "it had delivered something"
     assert told(apart=True) == []
     trace = group("semantic", order, named)
     trace["cid"] = numbered([*trace["cid"], _row("cid", "gap", view=1, sender="ana", first=2, last=2)])
@@ -401,15 +482,14 @@ def test_worlds_with_faults_break_nothing(case: Case) -> None:
     rng = random.Random(case.seed)
     for name in {row.group for row in rows if row.group}:
         lag_by_writer = {row.writer: rng.random() for row in rows}
-        rounds: dict[int, list[Told]] = {}
-        for row in rows:
-            if row.group == name and row.kind in KINDS:
-                rounds.setdefault(int(row.at / 1e9 + lag_by_writer[row.writer]), []).append(_told(row))
-        assert watched(rounds[at] for at in sorted(rounds)) == []
+        rounds: dict[int, list[Row]] = {}
+        for row in sorted(rows, key=lambda row: (row.writer, row.index)):
+            rounds.setdefault(int(row.at / 1e9 + lag_by_writer.setdefault(row.writer, 0.0)), []).append(row)
+        assert watched(_read(rounds[at], name) for at in sorted(rounds)) == []
 
 
 def _told(row: Row) -> Told:
-    columns = {name: getattr(row, name) for name in Told.__struct_fields__ if getattr(row, name) is not None}
+    columns = {name: getattr(row, name) for name in COLUMNS if getattr(row, name) is not None}
     if row.names:
         columns["names"] = [{"seqno": seqno, "sender": whose, "number": number} for seqno, whose, number in row.names]
     return decode_row(json.dumps(columns).encode())
@@ -553,6 +633,28 @@ def test_a_query_tells_breaches_as_files_appear(spark: SparkSession, tmp_path: P
         audit.stop()
 
 
+def test_a_query_sees_that_a_position_skips(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows that the watch is not told lie between any two deliveries, also where a file ends."""
+    for name in ("clean#1", "skips#2"):
+        one = scene("r", name, Plan(), 1)
+        member = one.members[0]
+        line = one.of(member, view=2)[3]
+        line.jump = 3 if name == "skips#2" else 0
+        for writer in one.members:
+            rows = [row for row in one.rows() if row.writer == writer]
+            cut = one.index(member, line) if writer == member else len(rows) // 2
+            write_rows(rows[:cut], tmp_path, "r", f"{writer}-{name}", 0)
+            write_rows(rows[cut:], tmp_path, "r", f"{writer}-{name}", 1)
+    before = one.of(member)[one.of(member).index(line) - 1]
+    audit = LiveAudit.start(spark, str(tmp_path))
+    try:
+        expected = tuple((member, one.index(member, each)) for each in (before, line))
+        assert _until(audit, 1) == [("skips#2", "positions", expected)]
+        assert audit.found() == []
+    finally:
+        audit.stop()
+
+
 def test_a_directory_that_is_not_there_is_said_so(spark: SparkSession, tmp_path: Path) -> None:
     """A misspelt name would be watched for ever, and nothing would ever be found."""
     with pytest.raises(UsageError, match="is no directory"):
@@ -579,3 +681,42 @@ def test_the_command_tells_and_leaves_with_one(spark: SparkSession, tmp_path: Pa
             patience.cancel()
             running.kill()
     assert (told["promise"], [row["index"] for row in told["witness"]]) == ("fifo", [3, 4])
+
+
+@pytest.mark.parametrize("json_lines", [False, True], ids=["text", "json"])
+def test_the_command_lists_what_it_does_not_judge(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    json_lines: bool,
+) -> None:
+    """A broken promise that is for the audit afterwards would pass as kept, and nobody would start that audit."""
+    plan = Plan(order="mine", promises=(*COMMON, "fifo", "causal", "heard_before"))
+    one = scene("r", "trip#1", plan, 5)
+    effect_first(one, *caused(one, random.Random(7)))
+    write_rows(one.rows(), tmp_path, "r", "all")
+    found, until = LiveAudit.found, time.monotonic() + WAIT_S
+
+    def found_or_stopped(audit: LiveAudit) -> list[Violation]:
+        assert time.monotonic() < until, f"nothing was listed in {WAIT_S} s"
+        if audit.left_to_audit:
+            raise KeyboardInterrupt
+        return found(audit)
+
+    monkeypatch.setattr(LiveAudit, "found", found_or_stopped)
+    left = ["agreement", "causal", "nothing_lost", "validity", "views", "virtual_synchrony"]
+    for strict, expected in (((), OK), (("--strict",), UNJUDGED)):
+        assert main(["pipeline", "live", str(tmp_path), *strict, *(["--json"] if json_lines else [])]) == expected
+        out = capsys.readouterr().out
+        if json_lines:
+            lines = [json.loads(line) for line in out.splitlines()]
+            assert [line["left_to_audit"] for line in lines if "left_to_audit" in line] == left
+            assert [line["not_judged"] for line in lines if "not_judged" in line] == ["heard_before"]
+            assert {(line["run"], line["group"]) for line in lines} == {("r", "trip#1")}
+        else:
+            plain = " ".join(out.split())
+            assert f"trip#1: left to `antiphon pipeline audit`: {', '.join(left)}" in plain
+            assert "trip#1: not judged, live or afterwards: heard_before" in plain
+            assert "no promise was seen broken; not judged, live or afterwards: heard_before; left to `antiphon" in plain
+            assert "every" not in plain

@@ -29,13 +29,15 @@ TIMES = {"mean_ns": 2e6, "p50_ns": 1e6, "p90_ns": 3e6, "p99_ns": 5e6, "p999_ns":
 def verdicts(violations: int = 0) -> Verdicts:
     told = Violation("r", f"{EVIL}#1", "fifo", "2 came before 1", (Witness("r", "ana#1", 7), Witness("r", "ana#1", 8)))
     summary = Summary(40, violations, (told,) * violations)
-    return Verdicts(40, 100, (Verdict("r", "g#1", "fifo", 40, violations),), {"fifo": summary, "total": Summary()})
+    return Verdicts(40, 100, (Verdict("r", "g#1", "fifo", 40, violations),), {"fifo": summary, "total": Summary(40)})
 
 
 def test_what_was_not_judged_is_on_the_page() -> None:
     """A reader would believe that everything was looked at."""
     whole = page(findings())
     assert "Every promise was kept." in whole
+    unchecked = structs.replace(verdicts(), promises={**verdicts().promises, "nothing_lost": Summary()})
+    assert "No violation was found. Nothing to check: nothing lost." in page(findings(verdicts=unchecked))
     unjudged = tuple(Unjudged("r", group, EVIL) for group in ("g#1", "g#2"))
     told = page(findings(verdicts=structs.replace(verdicts(), unjudged=unjudged)))
     assert "No violation was found. Not judged: " in told

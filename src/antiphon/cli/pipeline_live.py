@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -16,8 +16,10 @@ from antiphon.cli.main import BROKEN, UNJUDGED
 
 if TYPE_CHECKING:
     from antiphon.spark.audit.verdict import Unjudged, Violation
+    from antiphon.spark.live import LiveAudit
 
 _LOOK_S = 0.5
+_IN_WORDS = {"not_judged": "not judged, live or afterwards", "left_to_audit": "left to `antiphon pipeline audit`"}
 
 
 def add(app: typer.Typer) -> None:
@@ -35,14 +37,16 @@ def live(
 ) -> None:
     """Watch the trace of running groups, and say within seconds when a promise is broken, with the rows that prove it.
 
-    Watches no_duplication, fifo, integrity, total and parent_before_child; the other promises are for `antiphon pipeline audit` afterwards.
-    Promises for which neither has a check are listed as not judged. Let the nodes finish a file of their trace every second (rotate_s).
-    With --json each violation, and each promise that is not judged, is a line. Exits with 0 if no violation was found, and 1 if any was;
-    with --strict, with 3 if none was and a promise is not judged."""
+    Judges no_duplication, fifo, integrity, total and parent_before_child. Every other promise of a group is listed: as left to `antiphon
+    pipeline audit` afterwards, or as not judged where neither has a check. Let the nodes finish a file of their trace every second
+    (rotate_s). With --json each violation, and each promise that is left or not judged, is a line.
+
+    Exits with 0 if no violation was found, and 1 if any was; with --strict, with 3 if none was and any promise is left to the audit or not
+    judged. Every group has some that are: with --strict only the audit afterwards leaves with 0."""
     from antiphon.spark.live import SETTINGS, LiveAudit
 
     counted: Counter[str] = Counter()
-    unjudged: list[Unjudged] = []
+    told: Counter[str] = Counter()
     chosen = [*(f"{key}={value}" for key, value in SETTINGS.items()), *(settings or ())]
     with spark.session("live", master, remote, chosen) as session:
         audit = LiveAudit.start(session, directory)
@@ -54,29 +58,40 @@ def live(
                 for violation in audit.found():
                     counted[violation.promise] += 1
                     _print(violation, json)
-                for one in audit.not_judged[len(unjudged) :]:
-                    unjudged.append(one)
-                    _print_unjudged(one, json)
+                _list_others(audit, told, json)
         except KeyboardInterrupt:
             terminal.err.print("stopped", markup=False)
         finally:
             audit.stop()
+    others = {what: sorted({one.promise for one in listed}) for what, listed in _others(audit).items()}
     if not json:
-        told = ", ".join(f"{count:,} × {promise}" for promise, count in sorted(counted.items()))
-        names = ", ".join(sorted({one.promise for one in unjudged}))
-        terminal.out.print((told or "no promise was seen broken") + (f"; not judged: {names}" if names else ""), markup=False)
+        said = ", ".join(f"{count:,} × {promise}" for promise, count in sorted(counted.items())) or "no promise was seen broken"
+        said += "".join(f"; {_IN_WORDS[what]}: {', '.join(names)}" for what, names in others.items() if names)
+        terminal.out.print(said, markup=False)
     if counted:
         raise typer.Exit(BROKEN)
-    if strict and unjudged:
+    if strict and any(others.values()):
         raise typer.Exit(UNJUDGED)
 
 
-def _print_unjudged(one: Unjudged, json: bool) -> None:
-    if json:
-        sys.stdout.write(msgspec.json.encode({"run": one.run, "group": one.group, "not_judged": one.promise}).decode() + "\n")
-        sys.stdout.flush()
-    else:
-        terminal.out.print(f"not judged {one.promise} {one.group}: there is no check for this promise", markup=False, style="yellow")
+def _others(audit: LiveAudit) -> dict[str, list[Unjudged]]:
+    return {"not_judged": audit.not_judged, "left_to_audit": audit.left_to_audit}
+
+
+def _list_others(audit: LiveAudit, told: Counter[str], json: bool) -> None:
+    """Print the promises that are not judged here and were not listed yet: in JSON one on a line, in text those of a group."""
+    for what, listed in _others(audit).items():
+        fresh, told[what] = listed[told[what] :], len(listed)
+        if json:
+            for one in fresh:
+                sys.stdout.write(msgspec.json.encode({"run": one.run, "group": one.group, what: one.promise}).decode() + "\n")
+            sys.stdout.flush()
+            continue
+        names_by_group: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for one in fresh:
+            names_by_group[one.run, one.group].append(one.promise)
+        for (_, group), names in names_by_group.items():
+            terminal.out.print(f"{group}: {_IN_WORDS[what]}: {', '.join(names)}", markup=False, style="yellow", soft_wrap=True)
 
 
 def _print(violation: Violation, json: bool) -> None:

@@ -58,8 +58,9 @@ def prove(traces: Path | None, out: Path, about: str = "") -> Proof:
         written = None
     groups = len({(verdict.run, verdict.group) for verdict in verdicts.verdicts})
     broken = [f"{name} ({summary.violations:,})" for name, summary in verdicts.promises.items() if summary.violations]
-    promises = sum(1 for summary in verdicts.promises.values() if summary.checked)
-    said = (f"kept all {promises} promises" if verdicts.complete else "broke none") if verdicts.clean else f"BROKE {', '.join(broken)}"
+    said = f"kept all {len(verdicts.promises)} promises" if verdicts.kept else "broke none"
+    said = said if verdicts.clean else f"BROKE {', '.join(broken)}"
     said += f" (not judged: {', '.join(verdicts.not_judged)})" if verdicts.not_judged else ""
+    said += f" (nothing to check: {', '.join(verdicts.unchecked)})" if verdicts.unchecked else ""
     told = f"{verdicts.events:,} deliveries of {groups:,} groups, audited from {verdicts.rows:,} recorded rows alone"
     return Proof(f"{told}: they {said}.", verdicts.clean, None if written is None else str(written))

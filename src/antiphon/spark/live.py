@@ -13,7 +13,8 @@ micro-batch, which is about a second on a machine that has time for it.
 Judged are `no_duplication`, `fifo`, `integrity`, `total` and `parent_before_child`, where the group's description promises them; that
 members describe the group alike and number their deliveries; and that a message which is called lost is lost. All of it from what is in the
 trace; see `watching` for what is kept of it and when that is forgotten. What follows from something missing is the audit's, afterwards.
-Promises that neither of the two can judge are listed in `not_judged`.
+All other promises of a group are listed: in `left_to_audit` those that the audit judges, in `not_judged` those that neither of the two can
+judge.
 
 Files that are no traces, or damaged, are passed over here; `antiphon pipeline ingest` counts them.
 """
@@ -22,23 +23,26 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.state import GroupStateTimeout
+from pyspark.sql.types import LongType, StructField, StructType
 
 from antiphon.errors import UsageError, WorldError
 from antiphon.spark.audit.verdict import Unjudged, Violation, Witness
 from antiphon.spark.inspection import literally
 from antiphon.spark.tables import EVENTS
-from antiphon.spark.watching.told import COLUMNS, KINDS, decode_row
+from antiphon.spark.watching.stretches import stretches
+from antiphon.spark.watching.told import COLUMNS, KINDS, STRETCH, decode_row
 from antiphon.spark.watching.watch import Watch
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.state import GroupState
 
@@ -51,7 +55,8 @@ SETTINGS = {
 }
 """What makes micro-batches short; for the session that runs the query."""
 
-_FOUND = "run string, group string, promise string, sentence string, witness string, judged boolean"
+_FOUND = "run string, group string, promise string, sentence string, witness string, judged string"
+_BROKEN, _LEFT, _NOT_JUDGED = "broken", "left to the audit", "no"
 _WITNESS = "array<struct<run: string, writer: string, index: bigint>>"
 _STATE = "watch binary"
 
@@ -62,8 +67,11 @@ class LiveAudit:
     def __init__(self, spark: SparkSession, query: StreamingQuery, table: str) -> None:
         self._spark, self._query, self._table = spark, query, table
         self._told = 0
+        self._listed: set[Unjudged] = set()
         self.not_judged: list[Unjudged] = []
         """Promises of the groups seen so far for which there is no check, live or afterwards; `found` adds to it."""
+        self.left_to_audit: list[Unjudged] = []
+        """Promises of the groups seen so far that are judged by the audit of whole traces only; `found` adds to it."""
 
     @classmethod
     def start(cls, spark: SparkSession, directory: str) -> LiveAudit:
@@ -82,8 +90,12 @@ class LiveAudit:
             raise WorldError(f"the live audit has ended: {str(error).strip().partition(chr(10))[0][:300]}")
         rows = self._spark.table(self._table).collect()
         fresh, self._told = rows[self._told :], len(rows)
-        self.not_judged += [Unjudged(row.run, row.group, row.promise) for row in fresh if not row.judged]
-        return [_violation(row) for row in fresh if row.judged]
+        for listed, judged in ((self.not_judged, _NOT_JUDGED), (self.left_to_audit, _LEFT)):
+            for one in (Unjudged(row.run, row.group, row.promise) for row in fresh if row.judged == judged):
+                if one not in self._listed:  # a group that was over, and of which rows come late, states its promises again
+                    self._listed.add(one)
+                    listed.append(one)
+        return [_violation(row) for row in fresh if row.judged == _BROKEN]
 
     @property
     def batches(self) -> int:
@@ -111,20 +123,39 @@ def follow(spark: SparkSession, directory: str) -> DataFrame:
 def live_audit(rows: DataFrame) -> DataFrame:
     """A stream of trace rows to a stream of violations, and of promises that are not judged.
 
-    +---+------+--------------+-------------------------------------------+--------------------------------+------+
-    |run|group |promise       |sentence                                   |witness                         |judged|
-    +---+------+--------------+-------------------------------------------+--------------------------------+------+
-    |run|trip#9|heard_before  |                                           |[]                              |false |
-    |run|trip#9|no_duplication|ben#2 delivered message 7 of ana#1 twice   |[{run, ben, 31}, {run, ben, 40}]|true  |
-    +---+------+--------------+-------------------------------------------+--------------------------------+------+
+    +---+------+--------------+-------------------------------------------+--------------------------------+-----------------+
+    |run|group |promise       |sentence                                   |witness                         |judged           |
+    +---+------+--------------+-------------------------------------------+--------------------------------+-----------------+
+    |run|trip#9|heard_before  |                                           |[]                              |no               |
+    |run|trip#9|agreement     |                                           |[]                              |left to the audit|
+    |run|trip#9|no_duplication|ben#2 delivered message 7 of ana#1 twice   |[{run, ben, 31}, {run, ben, 40}]|broken           |
+    +---+------+--------------+-------------------------------------------+--------------------------------+-----------------+
     """
+    told = ("run", "group", *COLUMNS)
+    schema = StructType([*rows.select(*told).schema, *(StructField(name, LongType()) for name in STRETCH)])
     judged = (
-        rows.where(F.col("group").isNotNull() & F.col("kind").isin(*KINDS) & F.col("index").isNotNull() & F.col("writer").isNotNull())
-        .select("run", "group", F.to_json(F.struct(*COLUMNS)).alias("row"))
+        rows.where(F.col("index").isNotNull() & F.col("run").isNotNull() & F.col("writer").isNotNull())
+        .select(*told)
+        .mapInArrow(_with_stretches, schema)
+        .select("run", "group", F.to_json(F.struct(*COLUMNS, *STRETCH)).alias("row"))
         .groupBy("run", "group")
         .applyInPandasWithState(_watch_group, _FOUND, _STATE, "append", GroupStateTimeout.NoTimeout)
     )
     return judged.withColumn("witness", F.from_json("witness", _WITNESS))
+
+
+def _with_stretches(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+    """Leaves only the rows that a watch is told, each with the stretch of rows of its writer in which it was read."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for batch in batches:
+        writers = pc.binary_join_element_wise(batch.column("run"), batch.column("writer"), "/")
+        numbers = pc.dictionary_encode(writers).indices.to_numpy(zero_copy_only=False).astype("int64")
+        since, until = stretches(numbers, batch.column("index").to_numpy(zero_copy_only=False))
+        chosen = pc.and_(pc.is_in(batch.column("kind"), pa.array(KINDS)), pc.is_valid(batch.column("group")))
+        names = [*batch.schema.names, *STRETCH]
+        yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(since), pa.array(until)], names=names).filter(chosen)
 
 
 def _watch_group(key: tuple[Any, ...], tables: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
@@ -133,15 +164,16 @@ def _watch_group(key: tuple[Any, ...], tables: Iterator[pd.DataFrame], state: Gr
 
     run, group = str(key[0]), str(key[1])
     watch = Watch.of(bytes(state.get[0]) if state.exists else None)
-    known = len(watch.unjudged)
+    known = len(watch.unjudged), len(watch.left)
     breaches = watch.round([decode_row(row) for table in tables for row in table["row"]])
-    unjudged = watch.unjudged[known:]
+    fresh = {_NOT_JUDGED: watch.unjudged[known[0] :], _LEFT: watch.left[known[1] :]}
     if watch.over:
         state.remove()
     else:
         state.update((watch.state(),))
-    if unjudged:
-        yield pd.DataFrame({"run": run, "group": group, "promise": unjudged, "sentence": "", "witness": "[]", "judged": False})
+    for judged, promises in fresh.items():
+        if promises:
+            yield pd.DataFrame({"run": run, "group": group, "promise": promises, "sentence": "", "witness": "[]", "judged": judged})
     if breaches:
         witnesses = [[{"run": run, "writer": spot.writer, "index": spot.index} for spot in breach.witness] for breach in breaches]
         yield pd.DataFrame(
@@ -151,7 +183,7 @@ def _watch_group(key: tuple[Any, ...], tables: Iterator[pd.DataFrame], state: Gr
                 "promise": [breach.promise for breach in breaches],
                 "sentence": [breach.sentence for breach in breaches],
                 "witness": [msgspec.json.encode(witness).decode() for witness in witnesses],
-                "judged": True,
+                "judged": _BROKEN,
             }
         )
 

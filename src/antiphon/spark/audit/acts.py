@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from antiphon.spark.audit.promised import BY_ORDER, BY_REPAIR, COMMON, SAFE, WANTS
+from antiphon.spark.audit.promised import BY_ORDER, BY_REPAIR, COMMON, DELIVERIES, MULTICASTS, SAFE, WANTS
 from antiphon.spark.tables import Tables, table_of
 
 _ABOUT = StructType(
@@ -121,7 +121,10 @@ def member_id(member: Column) -> Column:
 def lives_of(rows: DataFrame, writers: DataFrame) -> DataFrame:
     """Who was a member of what, by its first `group` row. `rank` numbers the members of a group from 0."""
     about = F.col("about")
-    broken = about["promises"].isNull() & F.get_json_object("note", "$.promises").isNotNull()
+    stated = F.coalesce(F.array_contains(F.json_object_keys("note"), "promises"), F.lit(False))
+    broken = stated & (about["promises"].isNull() | (F.size(about["promises"]) == 0))
+    for name, known in (("multicast", MULTICASTS), ("delivery", DELIVERIES)):
+        broken |= ~F.coalesce(about[name], F.lit(known[0])).isin(*known)
     wants = F.coalesce(about["wants"], F.lit("all"))
     readable = F.coalesce(about["order"] != "", F.lit(False)) & ~broken & wants.isin(*WANTS)
     ends = writers.select("run", "writer", "closed", "crashed", "contiguous")

@@ -36,7 +36,7 @@ from antiphon.spark.audit.life import ODD_LEDGER
 from antiphon.spark.audit.promised import is_judged, not_judged
 from antiphon.spark.audit.sheet import Limits
 from antiphon.spark.audit.suspicion import INTEGRITY, LEDGER, TOPICS, suspected
-from antiphon.spark.audit.verdict import WITNESSES
+from antiphon.spark.audit.verdict import PROMISES, WITNESSES
 
 if TYPE_CHECKING:
     import pyarrow
@@ -121,6 +121,9 @@ def walked_findings(evidence: Evidence) -> Iterator[Finding]:
     yield from findings_of(ledger, WALKED_JUDGES)
     for promise in not_judged(ledger.promises):
         yield Finding(ledger.group, f"{UNJUDGED}{promise}")
+    for promise in PROMISES:
+        if promise in ledger.promises and is_judged(promise, ledger.promises):
+            yield Finding(ledger.group, promise)  # so that it is told also where there is nothing to look at
     if ODD_LEDGER in evidence.odd:
         suspects.add(LEDGER)
     else:

@@ -132,11 +132,12 @@ class MemberLedger:
         return self.closed and not self.crashed and self.left_at is None and bool(self.installs)
 
     def adopt_states(self) -> None:
-        """Believe that a state stands for messages where the member joined for one and had not caught up yet, or where it is not known what
-        it wanted. Other claims are as good as `gap` rows without a state."""
+        """Believe that a state stands for messages where the member joined for one, had not caught up yet and had delivered nothing, or
+        where it is not known what it wanted. Other claims are as good as `gap` rows without a state."""
+        first_at = min((one.low for one in self.delivered), default=None)
         for sender, first, last, at in self.states:
-            given = self.wants == "state" and (self.caught_up_at is None or at < self.caught_up_at)
-            believed = given or not self.description.readable
+            early = (self.caught_up_at is None or at < self.caught_up_at) and (first_at is None or at < first_at)
+            believed = (self.wants == "state" and early) or not self.description.readable
             (self.adopted if believed else self.gaps)[sender].append((first, last))
 
     def next_of(self, view: int) -> Install | None:

@@ -30,15 +30,19 @@ KNOWN = frozenset({*COMMON, *BY_REPAIR, SAFE, *(name for names in BY_ORDER.value
 _WAITING = frozenset({"fifo", "causal", "total"})
 _NOT_SHARED = ("wants",)
 """What a description says of the member, not of the group."""
+_STATED = ("name", "multicast", "delivery", "partitions")
+"""What the descriptions of every version state: where one member states it, all do."""
 
 
 WANTS = ("founder", "all", "none", "last", "since", "state")
 """What a member may want of the time before it came."""
+MULTICASTS = ("besteffort", "reliable", "flood", "tree")
+DELIVERIES = ("agreed", SAFE)
 
 
 class Description(NamedTuple):
-    """What one `group` row says. `readable`: it is a JSON object that names an order; and the promises and what the member wants, where it
-    states them, make sense."""
+    """What one `group` row says. `readable`: it is a JSON object that names an order; and the multicast, the delivery, the promises and
+    what the member wants, where it states them, make sense. Every group gives some promise, so an empty list makes none."""
 
     readable: bool
     promises: frozenset[str]
@@ -51,9 +55,11 @@ class Description(NamedTuple):
 
     @property
     def shared(self) -> dict[str, str]:
-        """What all members of a group must say alike, each value as JSON."""
-        shared = {name: json.dumps(value, sort_keys=True) for name, value in self.options.items() if name not in _NOT_SHARED}
-        if "promises" in shared:
+        """What all members of a group must say alike, each value as JSON. The promises are among it where they are stated, or follow from
+        the order: who states none gives those that follow."""
+        options = {**dict.fromkeys(_STATED), **self.options}
+        shared = {name: json.dumps(value, sort_keys=True) for name, value in options.items() if name not in _NOT_SHARED}
+        if "promises" in options or options["order"] in BY_ORDER:
             shared["promises"] = json.dumps(sorted(self.promises))
         return shared
 
@@ -71,10 +77,12 @@ def described(note: str | None) -> Description:
         return UNREADABLE
     if "wants" in options and options["wants"] not in WANTS:
         return UNREADABLE
+    if any(options.get(name) not in (None, *known) for name, known in (("multicast", MULTICASTS), ("delivery", DELIVERIES))):
+        return UNREADABLE
     if "promises" not in options:
         return Description(True, _derived(options), options)
     names = options["promises"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         return UNREADABLE
     return Description(True, frozenset(names), options)
 

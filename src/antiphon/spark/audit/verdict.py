@@ -17,14 +17,15 @@ WITNESSES = 10
 VIOLATIONS = 1_000
 """Violations that are told in full, of all groups and promises."""
 
+OF_TRACES = ("description", "positions")
+"""What is about the trace itself: that members describe their group alike, and number their deliveries without a jump."""
 PROMISES = (
-    *("description", "positions"),
+    *OF_TRACES,
     *("integrity", "no_duplication", "validity", "agreement", "nothing_lost", "virtual_synchrony", "views"),
     *("fifo", "causal", "total", "parent_before_child", "minimality"),
     *("topic_numbers", "topic_order", "topic_nothing_lost", "topic_gaps", "topic_done"),
 )
-"""Everything an audit looks for, in the order in which it is told. `description` and `positions` are about the trace itself: that members
-describe their group alike, and number their deliveries without a jump."""
+"""Everything an audit looks for, in the order in which it is told."""
 
 
 class Witness(Struct, frozen=True, order=True):
@@ -93,19 +94,28 @@ class Verdicts(Struct, frozen=True):
         return not self.unjudged
 
     @property
+    def unchecked(self) -> list[str]:
+        """Promises that some group gives, and for which no group had anything to check."""
+        return [name for name, summary in self.promises.items() if not summary.checked and not summary.violations]
+
+    @property
+    def kept(self) -> bool:
+        """Whether there are promises, and every one of them was judged, had something to check, and was kept."""
+        promised = any(name not in OF_TRACES for name in self.promises)
+        return self.clean and self.complete and promised and not self.unchecked
+
+    @property
     def not_judged(self) -> dict[str, int]:
         """By promise that was not judged: in how many groups."""
         return dict(sorted(Counter(one.promise for one in self.unjudged).items()))
 
     def outcome(self) -> str:
-        """Return the result as a clause, with the promises that were not judged."""
-        if not self.clean:
-            said = "promises were BROKEN"
-        elif self.complete:
+        """Return the result as a clause, with the promises that were not judged, and those that had nothing to check."""
+        if self.kept:
             return "every promise was kept"
-        else:
-            said = "no violation was found"
-        return f"{said}; not judged: {unjudged_in_words(self.not_judged)}" if self.unjudged else said
+        said = "no violation was found" if self.clean else "promises were BROKEN"
+        said += f"; not judged: {unjudged_in_words(self.not_judged)}" if self.unjudged else ""
+        return said + (f"; nothing to check: {', '.join(self.unchecked)}" if self.unchecked else "")
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -117,8 +127,8 @@ class Verdicts(Struct, frozen=True):
         return {verdict.promise: verdict for verdict in self.verdicts if verdict.run == run and verdict.group == group}
 
     def to_json(self) -> dict[str, Any]:
-        """`{"groups": […], "promises": {…: {"checked", "violations", "witnesses"}}, "not_judged": {…: groups}, "events", "rows", "clean",
-        "complete"}` in plain values."""
+        """`{"groups": […], "promises": {…: {"checked", "violations", "witnesses"}}, "not_judged": {…: groups}, "unchecked": […],
+        "events", "rows", "clean", "complete"}` in plain values."""
         unjudged: dict[tuple[str, str], list[str]] = {}
         for one in self.unjudged:
             unjudged.setdefault((one.run, one.group), []).append(one.promise)
@@ -137,7 +147,7 @@ class Verdicts(Struct, frozen=True):
         ]
         promises = msgspec.to_builtins(self.promises)
         told = {"events": self.events, "rows": self.rows, "clean": self.clean, "complete": self.complete}
-        return {"groups": groups, "promises": promises, "not_judged": self.not_judged, **told}
+        return {"groups": groups, "promises": promises, "not_judged": self.not_judged, "unchecked": self.unchecked, **told}
 
 
 def unjudged_in_words(groups_by_promise: dict[str, int]) -> str:

@@ -78,9 +78,11 @@ def _headline(found: Findings) -> str:
     verdict = ""
     if verdicts is not None:
         broken = sum(summary.violations for summary in verdicts.promises.values())
-        kept = "Every promise was kept." if verdicts.complete else "No violation was found."
+        kept = "Every promise was kept." if verdicts.kept else "No violation was found."
         said = kept if verdicts.clean else f"Promises were broken: {several(broken, 'violation', 'violations')}."
         if verdicts.not_judged:
             said += f" Not judged: {escape(unjudged_in_words(verdicts.not_judged))}."
+        if verdicts.unchecked:
+            said += f" Nothing to check: {', '.join(name.replace('_', ' ') for name in verdicts.unchecked)}."
         verdict = f'<p class="verdict {"good" if verdicts.clean and verdicts.complete else "bad"}">{said}</p>'
     return f'<div class="card headline">{verdict}<div class="figures">{figures}</div></div>'

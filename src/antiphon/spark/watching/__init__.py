@@ -1,8 +1,9 @@
 """Promises judged while a group runs, row by row as its trace appears. No Spark here: a `Watch` is fed rows and says what is broken.
 
 Which promises are judged is stated in the group's description, by name, as for the audit of whole traces. `watch.py` itself judges that
-members describe the group alike (description), number their deliveries without going back (positions), and deliver only messages of members
-and only while they are members (integrity), and that nobody is in a view twice (views).
+members describe the group alike (description), number their deliveries one after the other (positions), and deliver only messages of
+members and only while they are members (integrity), and that nobody is in a view twice (views). Every promise that is not judged here is
+listed.
 
 It goes by what *is* in the trace, never by what is not: a row that is late, or was missed, may hide a violation and cannot make one up. So
 what needs absence (agreement, validity, nothing lost) is left to the audit of whole traces.
@@ -14,6 +15,7 @@ what needs absence (agreement, validity, nothing lost) is left to the audit of w
     ├─ claims.py      agreement and parent_before_child: messages that are said to be lost and are not
     └─ sequences.py   total: the sequence of each view, against which every member is held
     told.py           a row, and a breach of a promise
+    stretches.py      which rows were read without a hole, before those were left out that the watch is not told
 
 **What is kept** is what is still open. A sender's messages are closed up to the number that every member who is heard of has delivered;
 below it sends, checksums and parents are forgotten. Of what a member was given stay ranges, and the newest rows to name as witnesses. The

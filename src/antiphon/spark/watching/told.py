@@ -34,6 +34,10 @@ class Told(Struct, frozen=True):
     names: tuple[Named, ...] = ()
     checks: tuple[int, ...] = ()
     note: str = ""
+    since: int = -1
+    until: int = -1
+    """The rows of its writer from `since` to `until` have all been read with it, those included that the watch is not told. Negative: it is
+    known of no row but this."""
 
     @property
     def spot(self) -> Spot:
@@ -56,5 +60,7 @@ class Breach(NamedTuple):
 
 
 decode_row = msgspec.json.Decoder(Told).decode
-COLUMNS = Told.__struct_fields__
+STRETCH = ("since", "until")
+COLUMNS = tuple(name for name in Told.__struct_fields__ if name not in STRETCH)
+"""Those that are in the trace."""
 KINDS = ("group", "send", "deliver", "view", "settled", "stable", "leave", "gap")

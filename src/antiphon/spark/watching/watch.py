@@ -33,6 +33,8 @@ BURIED = 600
 """Rounds without a row after which it is forgotten altogether."""
 REPORTS = 100
 """Breaches of one promise that are told of one group; the others are counted."""
+JUDGED = frozenset({"integrity", "no_duplication", "fifo", "total", "parent_before_child"})
+"""Promises that are judged here. Of others (agreement, views) some violations are seen, and the audit sees the rest."""
 VIEWS = 1_024
 """Views whose members are kept, the newest."""
 
@@ -49,9 +51,11 @@ class Member(Struct, array_like=True):
     left: bool = False
     left_at: Spot = Spot("", 0)
     position: int = 0
-    """Of its next delivery. Where a later one comes, a row may have been missed."""
+    """Of its next delivery."""
     delivered_at: Spot = Spot("", -1)
     """Its last delivery."""
+    missed: bool = False
+    """Whether a row may have been missed since then: then the next delivery may have a later position."""
     given: dict[str, Deliveries] = field(default_factory=dict)
     """By sender."""
     ways: dict[int, str] = field(default_factory=dict)
@@ -63,6 +67,8 @@ class Member(Struct, array_like=True):
 class Watch(Struct):
     rounds: int = 0
     index_by_writer: dict[str, int] = field(default_factory=dict)
+    through_by_writer: dict[str, int] = field(default_factory=dict)
+    """Up to which index all rows after that one have been read."""
     members: dict[str, Member] = field(default_factory=dict)
     awaited: dict[str, int] = field(default_factory=dict)
     """Who stands in a view and has said nothing yet, since which round."""
@@ -79,6 +85,8 @@ class Watch(Struct):
     """As the first member stated them: for members whose description is missing or cannot be read."""
     unjudged: list[str] = field(default_factory=list)
     """Promises of the group for which there is no check, live or afterwards."""
+    left: list[str] = field(default_factory=list)
+    """Promises of the group that are judged afterwards, by the audit of whole traces."""
 
     @classmethod
     def of(cls, state: bytes | None) -> Watch:
@@ -109,9 +117,12 @@ class Watch(Struct):
         self.index_by_writer[row.writer] = row.index
         member = self.members.setdefault(row.member, Member(row.writer))
         member.heard = self.rounds
+        begins = row.index if row.since < 0 else row.since
+        member.missed |= begins > self.through_by_writer.get(row.writer, -1) + 1
+        self.through_by_writer[row.writer] = max(row.index, row.until)
         self.awaited.pop(row.member, None)
         if row.kind == "deliver":
-            yield from self._deliver(row, member, adjacent=row.index == last + 1)
+            yield from self._deliver(row, member)
         elif row.kind == "send":
             sender = row.sender or row.member
             yield from self._sends_of(sender).send(row)
@@ -123,8 +134,9 @@ class Watch(Struct):
         elif row.kind == "view":
             yield from self._install(row, member)
         elif row.kind == "gap":
-            # A state stands for messages only where the member wants one and has not caught up; or it is not known what it wants.
-            if row.note != "state" or (member.promises and not member.catches_up):
+            # A state stands for messages only where the member wants one, has not caught up and has delivered nothing; or it is not known
+            # what it wants.
+            if row.note != "state" or (member.promises and not (member.catches_up and member.delivered_at.index < 0)):
                 self.claims.gap(row, self.rounds, self._promises_to(member))
         elif row.kind == "stable" and row.view in self.sequences:
             sequence = self.sequences[row.view]
@@ -144,6 +156,7 @@ class Watch(Struct):
             yield Breach("description", f"{row.member} described the group twice", (member.described, row.spot))
             return
         member.described = row.spot
+        member.missed &= member.delivered_at.index >= 0  # nothing of a member lies before its description
         description = described(row.note)
         member.catches_up = description.wants == "state"
         if not description.readable:
@@ -151,7 +164,10 @@ class Watch(Struct):
             return
         member.promises = sorted(description.promises)
         self.promises = self.promises or member.promises
-        self.unjudged += [name for name in not_judged(description.promises) if name not in self.unjudged]
+        unjudged = not_judged(description.promises)
+        self.unjudged += [name for name in unjudged if name not in self.unjudged]
+        later = sorted(description.promises - JUDGED - {*unjudged})
+        self.left += [name for name in later if name not in self.left]
         wrong: dict[tuple[str, Spot], list[str]] = {}
         for name, value in description.shared.items():
             stated, by, spot = self.shared.setdefault(name, (value, row.member, row.spot))
@@ -160,7 +176,7 @@ class Watch(Struct):
         for (by, spot), names in wrong.items():
             yield Breach("description", f"{by} and {row.member} describe the group with different {', '.join(names)}", (spot, row.spot))
 
-    def _deliver(self, row: Told, member: Member, adjacent: bool) -> Iterator[Breach]:
+    def _deliver(self, row: Told, member: Member) -> Iterator[Breach]:
         promises = self._promises_to(member)
         found = [*member.given.setdefault(row.sender, Deliveries()).take(row, "fifo" in promises)]
         found += self._sends_of(row.sender).deliver(row)
@@ -171,10 +187,10 @@ class Watch(Struct):
             if row.note == "orphaned" or (row.note == "recovered" and row.names):
                 yield from self.claims.orphan(row, self.rounds, promises)
             yield from self.parents.deliver(row, member.given)
-        if row.position < member.position or (row.position != member.position and adjacent):
+        if row.position < member.position or (row.position != member.position and not member.missed):
             sentence = f"{row.member} numbered a delivery {row.position} which is its number {member.position}"
             yield Breach("positions", sentence, (member.delivered_at, row.spot) if member.delivered_at.index >= 0 else (row.spot,))
-        member.delivered_at = row.spot
+        member.delivered_at, member.missed = row.spot, False
         in_step, member.position = row.position == member.position, row.position + row.last - row.first + 1
         if "total" in promises:
             sequence = self.sequences.setdefault(row.view, Sequence())
@@ -254,7 +270,9 @@ class Watch(Struct):
     def _bury(self) -> None:
         """Members that have been gone for long are forgotten; so are senders that are no members, with what was given of them."""
         for name in [name for name, one in self.members.items() if self.rounds - one.heard > BURIED]:
-            self.index_by_writer.pop(self.members.pop(name).writer, None)
+            writer = self.members.pop(name).writer
+            self.index_by_writer.pop(writer, None)
+            self.through_by_writer.pop(writer, None)
         for name in [name for name, since in self.awaited.items() if self.rounds - since > BURIED]:
             del self.awaited[name]
         for sender in [one for one, sends in self.sends.items() if one not in self.members and self.rounds - sends.touched > BURIED]:
