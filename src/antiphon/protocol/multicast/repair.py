@@ -28,7 +28,8 @@ answer should be here: after twice the time that answers took, at least `nack_s`
 what was asked for.
 
 Where the first line of the table holds, gaps that are seen while answers are under way are asked for without waiting for these, and what
-was asked for is asked for again `nack_s` / 2 after its answer should have been here.
+was asked for is asked for again after a quarter of the time that an answer takes, but not before `nack_s`: the request or the answer may be
+lost as well. As long as answers come, the sender alone is asked.
 
 Keeps one deadline per stream with a gap, since when its gaps are open, when they were asked for, and the frames answered lately, all
 bounded.
@@ -64,6 +65,8 @@ _LOSSES = 3
 """How often in a row a request must have been of use, where messages are not late, for gaps of the stream to count as losses."""
 _SLOWER = 1 / 32
 """By how much the time of an answer grows with one that takes twice as long or longer."""
+_AGAIN = 0.25
+"""After which part of the time of an answer something lost is asked for again: at a loss of 10 %, one answer in five does not come."""
 _PROBES = 4
 """How many messages are asked for together while it is not known whether they are lost or late."""
 _TRUSTED, _DISTRUST = 3, 32
@@ -189,8 +192,8 @@ class Repair:
         ask = stream.ask_of(number)
         if stream.answers > 1 or ask is None:
             return
-        # Where nothing comes for a while, the answer may be to any of the requests.
-        took = self.context.now - (ask[0] if stream.doublings else ask[1])
+        # Where nothing comes for a while, or it is asked for again before an answer can be here, the answer may be to any of the requests.
+        took = self.context.now - (ask[0] if stream.doublings or self._is_lossy(stream) else ask[1])
         if not self._answer_s:
             self._answer_s = took
         elif took < 2 * self._answer_s:
@@ -244,7 +247,7 @@ class Repair:
         """How long an answer may take. Asking again before it can be here would only bring it twice."""
         settings, answer_s = self.settings, self._answer_s
         if self._is_lossy(stream) and answer_s:
-            answer_s += settings.nack_s / 2  # messages are hardly ever later, so answers are not
+            answer_s *= _AGAIN
         else:
             answer_s = 2 * (answer_s or settings.nack_s)
         pause_s = max(settings.nack_s, answer_s, self._late_s(stream)) * float(2 ** min(stream.doublings, _DOUBLINGS))
@@ -312,7 +315,7 @@ class Repair:
             upto = max((upto for since, upto, _ in stream.marks if since <= now - self._longest_s), default=0)
             missing = probes if upto <= probes[-1][1] else stream.lacks(stream.high + 1, upto)
             upto = missing[-1][1]
-        attempt = stream.attempt if repeats else 0
+        attempt = 0 if not repeats or (lossy and stream.answers) else stream.attempt
         turn = attempt // 2 % len(missing) if attempt % 2 and missing else 0
         for low, high in missing[turn:]:
             if request.room <= 0:
