@@ -283,6 +283,20 @@ def test_large_jitter_costs_few_extra_frames(seed: int) -> None:
     assert figures["extra_percent"] < 5.0  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("seed", range(1, 3))
+def test_a_message_that_comes_after_it_was_asked_for_and_once_more_was_only_late(seed: int) -> None:
+    """Each of few messages would be asked for before it can be here, and since it came then, asked for even sooner: with jitter of 0 to
+    200 ms and a message every 200 ms more than twice as many frames as needed were sent."""
+    names = "abcd"
+    world = ViewWorld(seed, names, GroupOptions(order="unordered"), network=NetworkModel(latency=Uniform(0.0, 0.2)))
+    for number in range(300):
+        world.at(number * 0.2, lambda: world.send("a", b"x"))
+    world.run(60.0)
+    assert world.settle(60.0)
+    data = sum(count for (_, _, kind), count in world.frames.items() if kind == "data")
+    assert 900 <= data < 1_300
+
+
 @pytest.mark.parametrize("order", ["fifo", "total"])
 def test_large_jitter_costs_few_extra_frames_where_all_send(order: str) -> None:
     """Every stream has to learn for itself how late its messages come, and would ask for too much until it has."""

@@ -189,6 +189,8 @@ class Reliable(Multicast):
         fresh = stream.take(first, last)
         if not fresh:
             self.drops["duplicate"] += 1
+            if stream.filled:
+                self.repair.note_duplicate(stream, first)
             self.repair.heard(stream, first, 0, source)
             return fresh
         for number in [number for number in stream.parts if first <= number <= last]:

@@ -63,6 +63,10 @@ _LATE_SHARE, _SHARE_GAIN = 0.04, 1 / 32
 requests are not heard, an answer to another member looks like a late message, and is rare."""
 _LOSSES = 3
 """How often in a row a request must have been of use, where messages are not late, for gaps of the stream to count as losses."""
+_UNNEEDED, _UNNEEDED_GAIN = 0.4, 1 / 8
+"""The share of single requests that may bring something twice where messages are lost and not late, and the weight of each in it."""
+_FILLED_LIMIT = 256
+"""Messages remembered that came after one request."""
 _SLOWER = 1 / 32
 """By how much the time of an answer grows with one that takes twice as long or longer."""
 _AGAIN = 0.25
@@ -97,6 +101,7 @@ class Repair:
         for stream in streams:
             stream.marks.clear()
             stream.asks.clear()
+            stream.filled.clear()
             stream.asked_to, stream.heard_to = min(stream.asked_to, stream.known), min(stream.heard_to, stream.known)
             stream.vouched, stream.told = min(stream.vouched, stream.known), min(stream.told, stream.known)
             stream.attempt = stream.trust = 0
@@ -154,6 +159,29 @@ class Repair:
         """How much longer a gap may be open that only members told of who do not send the stream's frames to this one."""
         return 0.0 if stream.trust >= _TRUSTED else min(stream.lead_s, self._longest_s)
 
+    def _note_filled(self, stream: Stream, number: int) -> None:
+        """Something that was asked for is here. If it was asked for once and comes twice, the request was not needed."""
+        ask, mark = stream.ask_of(number), stream.mark_of(number)
+        if ask is None or mark is None or ask[0] < ask[1]:
+            return
+        if len(stream.filled) >= _FILLED_LIMIT:
+            del stream.filled[next(iter(stream.filled))]
+        lead_s = self.context.now - mark[2] if stream.vouched < number <= stream.told else 0.0
+        stream.filled[number] = (self.context.now - mark[0], lead_s)
+        stream.unneeded -= stream.unneeded * _UNNEEDED_GAIN
+
+    def note_duplicate(self, stream: Stream, number: int) -> None:
+        """What is here came once more. Of most of what is lost only the answer comes, even where others ask for it too."""
+        late_s, lead_s = stream.filled.pop(number, (math.inf, 0.0))
+        if late_s == math.inf:
+            return
+        stream.unneeded += _UNNEEDED_GAIN
+        if lead_s:
+            self._note_lead(stream, lead_s)
+        if stream.unneeded > _UNNEEDED and late_s <= self._longest_s:
+            stream.losses = 0
+            self._learn(stream, late_s)
+
     def _note_lead(self, stream: Stream, lead_s: float) -> None:
         """Something came so much after others had told of it, and before the member that it comes from did."""
         if lead_s > self.settings.nack_s / 2:
@@ -168,6 +196,8 @@ class Repair:
         """Something that was missing is here, from number `first` on; the stream was without a gap up to `before`."""
         if first <= stream.heard_to:
             if stream.attempt and first <= stream.asked_to:
+                if not stream.answers:
+                    self._note_filled(stream, first)
                 self._note_answer(stream, first)
             stream.late_share -= stream.late_share * _SHARE_GAIN
         elif (mark := stream.mark_of(first)) is not None:
@@ -228,7 +258,7 @@ class Repair:
 
     def _is_lossy(self, stream: Stream) -> bool:
         """Whether what is missing of the stream is very probably lost, and not late."""
-        return stream.losses >= _LOSSES and self._late_s(stream) < self.settings.nack_s / 2
+        return stream.losses >= _LOSSES and stream.unneeded <= _UNNEEDED and self._late_s(stream) < self.settings.nack_s / 2
 
     def _due(self, stream: Stream) -> float:
         """When the first gap of the stream will have been open for long enough."""

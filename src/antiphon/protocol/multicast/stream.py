@@ -25,7 +25,7 @@ class Stream:
         *("_passed", "above", "answers", "asked_to", "asks", "attempt", "bytes", "doublings", "firsts", "frames", "heard_to"),
         *("high", "index", "known", "lasts", "late_at", "late_dev_s", "late_s", "late_share", "lead_s", "losses", "marks", "nack_at"),
         *("parts", "parts_bytes", "put_off", "rests", "say_at", "say_at_bytes", "sender", "stable", "tidy", "told", "top", "trust"),
-        "vouched",
+        *("filled", "unneeded", "vouched"),
     )
 
     def __init__(self, index: int, sender: MemberId, cut: int = 0) -> None:
@@ -73,6 +73,10 @@ class Stream:
         """Of the gaps that closed lately, the share that closed before anybody asked."""
         self.losses = 0
         """How often in a row something came after it was asked for, and messages were not late."""
+        self.filled: dict[int, tuple[float, float]] = {}
+        """What came after one request: how late it was, and how much of that others had told of it before it could be here."""
+        self.unneeded = 0.0
+        """The share of such requests, lately, of which the message came twice."""
         self._passed: set[tuple[int, int]] = set()
         """Number and index of the parts that were sent on, of messages that are not here yet."""
 
