@@ -164,7 +164,7 @@ class Reliable(Multicast):
             self.drops["beyond_window"] += 1
         elif not self.add_part(stream, fragment, wire):
             self.repair.heard(stream, number, fragment.index, source)
-            self.repair.note_gap(stream, new=False, upto=number)
+            self.repair.note_gap(stream, False, number)
         else:
             if self.forwards and not self.frozen and stream.passes_first(fragment):
                 self.forward(stream, wire, source)
@@ -172,7 +172,7 @@ class Reliable(Multicast):
                 self.repair.progress(stream)
             whole = self.assembled(stream, number)
             if whole is None:
-                self.repair.note_gap(stream, number > known, upto=number)
+                self.repair.note_gap(stream, number > known, number)
             elif not self.refused(whole[0]) and self._take(stream, number, number, whole[1], source, forward=False):
                 self.adopt(whole[0].sent_at)
                 self.accept(whole[0], number, number)
@@ -200,7 +200,7 @@ class Reliable(Multicast):
         if first <= known and stream.marks:
             self.repair.fill(stream, first, before)
         if stream.high < stream.known:
-            self.repair.note_gap(stream, first > known + 1, upto=last)
+            self.repair.note_gap(stream, first > known + 1, last)
         if forward and self.forwards and not self.frozen:
             self.forward(stream, wires[0], source)
         return fresh
@@ -240,9 +240,9 @@ class Reliable(Multicast):
             if top > stream.known and stream.sender != self.me and not self.frozen:
                 # No further than the window: what lies beyond would not be taken yet, and may be a lie.
                 stream.known = max(stream.known, min(top, stream.high + self.reach(stream)))
-                self.repair.note_gap(stream, upto=top if self.bringer(stream) == digest.member else 0)
+                self.repair.note_gap(stream, True, top if self.bringer(stream) == digest.member else 0)
             elif stream.marks and stream.vouched < top and stream.vouched < stream.known and self.bringer(stream) == digest.member:
-                self.repair.note_gap(stream, new=False, upto=top)
+                self.repair.note_gap(stream, False, top)
         if streams:
             # One stream of each digest shows often enough which come first here, messages or what others tell of them.
             self._looked = at = (self._looked + 1) % len(streams)
@@ -398,7 +398,7 @@ class Reliable(Multicast):
             stream = self.data.get(sender)
             if stream is not None and stream.high < seqno <= stream.high + self.window:
                 new, stream.known = seqno > stream.known, max(stream.known, seqno)
-                self.repair.note_gap(stream, new, upto=seqno)
+                self.repair.note_gap(stream, new, seqno)
                 if stream.attempt and seqno not in stream.above:
                     starved.append((stream, seqno))
         if starved:

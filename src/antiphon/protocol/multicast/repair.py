@@ -128,7 +128,7 @@ class Repair:
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
-    def note_gap(self, stream: Stream, new: bool = True, at_once: bool = False, upto: int | None = None) -> None:
+    def note_gap(self, stream: Stream, new: bool = True, upto: int | None = None, at_once: bool = False) -> None:
         """Something of the stream is missing, at least for now; `new`: more than before. It is asked for after a while, or `at_once`.
 
         What lies beyond `upto` is only hearsay: somebody has it, who need not have got it the same way and may be nearer."""
