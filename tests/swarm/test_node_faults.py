@@ -145,6 +145,13 @@ def test_unneeded_requests_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sees("requests", order="fifo", faults=("jitter",))
 
 
+@pytest.mark.parametrize("multicast", ["reliable", "tree"])
+def test_requests_for_what_only_others_told_of_are_seen(multicast: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request for what a nearer member already has would pass."""
+    monkeypatch.setattr(Repair, "_hearsay_s", lambda self, stream: 0.0)
+    assert sees("requests", order="fifo", multicast=multicast, faults=("jitter",))
+
+
 def test_a_group_that_is_never_heard_of_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that hears of no group would pass, because somebody asks for it."""
     monkeypatch.setattr(Directory, "_answer_soon", lambda self, wanted: None)

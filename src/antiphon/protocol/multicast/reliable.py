@@ -41,6 +41,7 @@ class Reliable(Multicast):
         self.streams = self._number_streams()
         self.stability: Stability = Stability(context, self.streams, self.reach, ordering.own_delivered)
         self.repair = Repair(context, self.streams)
+        self._looked = 0
         self.gate: Gate | None = None
         if context.options.delivery == "safe":
             self.gate = Gate(self.accept, self.records, self.stability)
@@ -163,7 +164,7 @@ class Reliable(Multicast):
             self.drops["beyond_window"] += 1
         elif not self.add_part(stream, fragment, wire):
             self.repair.heard(stream, number, fragment.index, source)
-            self.repair.note_gap(stream, new=False)
+            self.repair.note_gap(stream, False, number)
         else:
             if self.forwards and not self.frozen and stream.passes_first(fragment):
                 self.forward(stream, wire, source)
@@ -171,7 +172,7 @@ class Reliable(Multicast):
                 self.repair.progress(stream)
             whole = self.assembled(stream, number)
             if whole is None:
-                self.repair.note_gap(stream, number > known)
+                self.repair.note_gap(stream, number > known, number)
             elif not self.refused(whole[0]) and self._take(stream, number, number, whole[1], source, forward=False):
                 self.adopt(whole[0].sent_at)
                 self.accept(whole[0], number, number)
@@ -188,6 +189,8 @@ class Reliable(Multicast):
         fresh = stream.take(first, last)
         if not fresh:
             self.drops["duplicate"] += 1
+            if stream.filled:
+                self.repair.note_duplicate(stream, first)
             self.repair.heard(stream, first, 0, source)
             return fresh
         for number in [number for number in stream.parts if first <= number <= last]:
@@ -197,13 +200,17 @@ class Reliable(Multicast):
         if first <= known and stream.marks:
             self.repair.fill(stream, first, before)
         if stream.high < stream.known:
-            self.repair.note_gap(stream, first > known + 1)
+            self.repair.note_gap(stream, first > known + 1, last)
         if forward and self.forwards and not self.frozen:
             self.forward(stream, wires[0], source)
         return fresh
 
     def forward(self, stream: Stream, wire: bytes, source: MemberId | None) -> None:
         """Sends a frame on, on first receipt."""
+
+    def bringer(self, stream: Stream) -> MemberId:
+        """Who sends the frames of a stream to this member, and is not heard to have more than what is on its way from it."""
+        return stream.sender
 
     def receive_digest(self, digest: Digest, wire: bytes, source: MemberId | None) -> None:
         if not self._is_its_own(digest, source):
@@ -233,7 +240,15 @@ class Reliable(Multicast):
             if top > stream.known and stream.sender != self.me and not self.frozen:
                 # No further than the window: what lies beyond would not be taken yet, and may be a lie.
                 stream.known = max(stream.known, min(top, stream.high + self.reach(stream)))
-                self.repair.note_gap(stream)
+                self.repair.note_gap(stream, True, top if self.bringer(stream) == digest.member else 0)
+            elif stream.marks and stream.vouched < top and stream.vouched < stream.known and self.bringer(stream) == digest.member:
+                self.repair.note_gap(stream, False, top)
+        if streams:
+            # One stream of each digest shows often enough which come first here, messages or what others tell of them.
+            self._looked = at = (self._looked + 1) % len(streams)
+            stream, row = streams[at], self.stability.rows[self.stability.rank_by_member[digest.member]]
+            if row[start + at] < have[at] <= stream.high and self.me != stream.sender and self.bringer(stream) != digest.member:
+                self.repair.note_level(stream)
         if self.stability.take(digest.member, start, have):
             self.stability.forget_own()
 
@@ -383,7 +398,7 @@ class Reliable(Multicast):
             stream = self.data.get(sender)
             if stream is not None and stream.high < seqno <= stream.high + self.window:
                 new, stream.known = seqno > stream.known, max(stream.known, seqno)
-                self.repair.note_gap(stream, new)
+                self.repair.note_gap(stream, new, seqno)
                 if stream.attempt and seqno not in stream.above:
                     starved.append((stream, seqno))
         if starved:

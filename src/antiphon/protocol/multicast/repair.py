@@ -16,13 +16,20 @@ and counts only while enough gaps close by themselves. Traffic in order costs no
 | otherwise                                                                         | `nack_s`, or the estimate if that is longer    |
 | in any case                                                                       | at most a quarter of `nack_max_s`, or `nack_s` |
 
+**What only others tell of.** A message may be known of before it can be here: the digest of a member that is nearer to the sender, or
+further up the tree, says that it has it. Only who sends a stream's frames to this member (its sender, or the parent in the sender's tree)
+tells of nothing on the same link before the frame itself. What others tell of is a gap from then on only where it was of late always here
+before they told, or had to be asked for. Otherwise it is given twice the time by which they were ahead of it at most, lately (a quarter of
+`nack_max_s`, or `nack_s`, as long as that is not known), unless the member that sends it tells of it or a later message comes before that.
+
 A request names also younger gaps, as far as late messages need less time than those have been open; while it is not known whether messages
 are lost or late, it names only a few, and those that have been open for longer than the last line of the table says. It is repeated when an
 answer should be here: after twice the time that answers took, at least `nack_s` and the estimate; the pause doubles while nothing comes of
 what was asked for.
 
 Where the first line of the table holds, gaps that are seen while answers are under way are asked for without waiting for these, and what
-was asked for is asked for again `nack_s` / 2 after its answer should have been here.
+was asked for is asked for again after a quarter of the time that an answer takes, but not before `nack_s`: the request or the answer may be
+lost as well. As long as answers come, the sender alone is asked.
 
 Keeps one deadline per stream with a gap, since when its gaps are open, when they were asked for, and the frames answered lately, all
 bounded.
@@ -56,10 +63,19 @@ _LATE_SHARE, _SHARE_GAIN = 0.04, 1 / 32
 requests are not heard, an answer to another member looks like a late message, and is rare."""
 _LOSSES = 3
 """How often in a row a request must have been of use, where messages are not late, for gaps of the stream to count as losses."""
+_UNNEEDED, _UNNEEDED_GAIN = 0.4, 1 / 8
+"""The share of single requests that may bring something twice where messages are lost and not late, and the weight of each in it."""
+_FILLED_LIMIT = 256
+"""Messages remembered that came after one request."""
 _SLOWER = 1 / 32
 """By how much the time of an answer grows with one that takes twice as long or longer."""
+_AGAIN = 0.25
+"""After which part of the time of an answer something lost is asked for again: at a loss of 10 %, one answer in five does not come."""
 _PROBES = 4
 """How many messages are asked for together while it is not known whether they are lost or late."""
+_TRUSTED, _DISTRUST = 3, 32
+"""How often in a row what members tell of must not have been on its way here, for it to count at once; and how much more often after it
+was."""
 _LOOKS = 16
 _ANSWERS_LIMIT = 4_096
 """Frames that wait to be sent as an answer, and answers remembered."""
@@ -85,8 +101,11 @@ class Repair:
         for stream in streams:
             stream.marks.clear()
             stream.asks.clear()
+            stream.filled.clear()
             stream.asked_to, stream.heard_to = min(stream.asked_to, stream.known), min(stream.heard_to, stream.known)
-            stream.attempt = 0
+            stream.vouched, stream.told = min(stream.vouched, stream.known), min(stream.told, stream.known)
+            stream.attempt = stream.trust = 0
+            stream.lead_s = self._longest_s
         self._answers: dict[tuple[int, int, int], tuple[float, int]] = {}
         """(stream, first, part) of a frame to when it will be sent to all, unless somebody else does it first, and the attempt."""
         self._answered: dict[tuple[int, int, int], tuple[float, MemberId | None]] = {}
@@ -109,32 +128,91 @@ class Repair:
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
-    def note_gap(self, stream: Stream, new: bool = True, at_once: bool = False) -> None:
-        """Something of the stream is missing, at least for now; `new`: more than before. It is asked for after a while, or `at_once`."""
+    def note_gap(self, stream: Stream, new: bool = True, upto: int | None = None, at_once: bool = False) -> None:
+        """Something of the stream is missing, at least for now; `new`: more than before. It is asked for after a while, or `at_once`.
+
+        What lies beyond `upto` is only hearsay: somebody has it, who need not have got it the same way and may be nearer."""
         if stream.high >= stream.known or self._frozen or self._resting:
             return
+        now, sure = self.context.now, stream.known if upto is None else min(upto, stream.known)
+        nearer = stream.vouch(now, sure)
         if new or not stream.marks:
-            stream.mark(self.context.now - (self._longest_s if at_once else 0.0))
+            if at_once:
+                stream.mark(now - self._longest_s, now)
+            elif new and sure < stream.known:
+                stream.told = stream.known
+                stream.mark(now + self._hearsay_s(stream), now)
+            else:
+                stream.mark(now, now)
         if stream.index not in self._gapped:
             self._gapped[stream.index] = stream
             stream.attempt = stream.doublings = 0
-            self._ask_at(stream, self.context.now if at_once else self._due(stream))
-        elif new and stream.attempt and self._is_lossy(stream):
+            self._ask_at(stream, now if at_once else self._due(stream))
+        elif not stream.attempt:
+            # Its time may be that of something that was only hearsay then.
+            if (nearer or (new and not stream.put_off)) and stream.nack_at > self._due_by(stream):
+                self._ask_at(stream, self._due(stream))
+        elif (new or nearer) and self._is_lossy(stream):
             self._ask_at(stream, min(stream.nack_at, self._due_further(stream)))
+
+    def _hearsay_s(self, stream: Stream) -> float:
+        """How much longer a gap may be open that only members told of who do not send the stream's frames to this one."""
+        return 0.0 if stream.trust >= _TRUSTED else min(stream.lead_s, self._longest_s)
+
+    def _note_filled(self, stream: Stream, number: int) -> None:
+        """Something that was asked for is here. If it was asked for once and comes twice, the request was not needed."""
+        ask, mark = stream.ask_of(number), stream.mark_of(number)
+        if ask is None or mark is None or ask[0] < ask[1]:
+            return
+        if len(stream.filled) >= _FILLED_LIMIT:
+            del stream.filled[next(iter(stream.filled))]
+        lead_s = self.context.now - mark[2] if stream.vouched < number <= stream.told else 0.0
+        stream.filled[number] = (self.context.now - mark[0], lead_s)
+        stream.unneeded -= stream.unneeded * _UNNEEDED_GAIN
+
+    def note_duplicate(self, stream: Stream, number: int) -> None:
+        """What is here came once more. Of most of what is lost only the answer comes, even where others ask for it too."""
+        late_s, lead_s = stream.filled.pop(number, (math.inf, 0.0))
+        if late_s == math.inf:
+            return
+        stream.unneeded += _UNNEEDED_GAIN
+        if lead_s:
+            self._note_lead(stream, lead_s)
+        if stream.unneeded > _UNNEEDED and late_s <= self._longest_s:
+            stream.losses = 0
+            self._learn(stream, late_s)
+
+    def _note_lead(self, stream: Stream, lead_s: float) -> None:
+        """Something came so much after others had told of it, and before the member that it comes from did."""
+        if lead_s > self.settings.nack_s / 2:
+            stream.trust = -_DISTRUST
+        stream.lead_s = max(2 * lead_s, stream.lead_s - (stream.lead_s - 2 * lead_s) / 32)
+
+    def note_level(self, stream: Stream) -> None:
+        """A member told of something first that was here already."""
+        stream.trust = min(stream.trust + 1, _TRUSTED)
 
     def fill(self, stream: Stream, first: int, before: int) -> None:
         """Something that was missing is here, from number `first` on; the stream was without a gap up to `before`."""
         if first <= stream.heard_to:
             if stream.attempt and first <= stream.asked_to:
+                if not stream.answers:
+                    self._note_filled(stream, first)
                 self._note_answer(stream, first)
             stream.late_share -= stream.late_share * _SHARE_GAIN
-        elif (since := stream.missing_since(first)) is not None:
-            self._learn(stream, self.context.now - since)
+        elif (mark := stream.mark_of(first)) is not None:
+            since, _, told_at = mark
+            if first > stream.vouched:
+                self._note_lead(stream, self.context.now - told_at)
+            if since <= self.context.now:
+                self._learn(stream, self.context.now - since)
         if stream.high > before:
             stream.prune_marks(self.context.now)
             if stream.attempt:
+                if before < stream.told:
+                    self.note_level(stream)
                 self.progress(stream)
-            elif not stream.marks and stream.put_off:
+            elif not stream.marks and (stream.put_off or stream.nack_at > self.context.now + self.settings.nack_s):
                 # Otherwise its time, which is not too late for another gap, stays: it costs less to look again then.
                 self._gapped.pop(stream.index, None)
 
@@ -144,8 +222,8 @@ class Repair:
         ask = stream.ask_of(number)
         if stream.answers > 1 or ask is None:
             return
-        # Where nothing comes for a while, the answer may be to any of the requests.
-        took = self.context.now - (ask[0] if stream.doublings else ask[1])
+        # Where nothing comes for a while, or it is asked for again before an answer can be here, the answer may be to any of the requests.
+        took = self.context.now - (ask[0] if stream.doublings or self._is_lossy(stream) else ask[1])
         if not self._answer_s:
             self._answer_s = took
         elif took < 2 * self._answer_s:
@@ -169,22 +247,26 @@ class Repair:
         if stream.late_share < _LATE_SHARE:
             return 0.0
         late_s = stream.late_s + _DEVIATIONS * stream.late_dev_s
-        return late_s * math.exp2((stream.late_at - self.context.now) / _FADE_S)
+        return min(late_s * math.exp2((stream.late_at - self.context.now) / _FADE_S), self._longest_s)
 
     def _wait_s(self, stream: Stream) -> float:
         """How long a gap of the stream may be open before it is asked for."""
         late_s, nack_s = self._late_s(stream), self.settings.nack_s
         if self._is_lossy(stream):
             return nack_s / 2
-        return max(nack_s, min(late_s, self._longest_s))
+        return max(nack_s, late_s)
 
     def _is_lossy(self, stream: Stream) -> bool:
         """Whether what is missing of the stream is very probably lost, and not late."""
-        return stream.losses >= _LOSSES and self._late_s(stream) < self.settings.nack_s / 2
+        return stream.losses >= _LOSSES and stream.unneeded <= _UNNEEDED and self._late_s(stream) < self.settings.nack_s / 2
 
     def _due(self, stream: Stream) -> float:
         """When the first gap of the stream will have been open for long enough."""
         return stream.marks[0][0] + self._wait_s(stream) * self.context.rng.uniform(1.0, _SPREAD)
+
+    def _due_by(self, stream: Stream) -> float:
+        """The latest time that `_due` may give."""
+        return stream.marks[0][0] + self._wait_s(stream) * _SPREAD
 
     def _due_further(self, stream: Stream) -> float:
         """When the first gap that was not asked for yet will have been open for long enough."""
@@ -195,7 +277,7 @@ class Repair:
         """How long an answer may take. Asking again before it can be here would only bring it twice."""
         settings, answer_s = self.settings, self._answer_s
         if self._is_lossy(stream) and answer_s:
-            answer_s += settings.nack_s / 2  # messages are hardly ever later, so answers are not
+            answer_s *= _AGAIN
         else:
             answer_s = 2 * (answer_s or settings.nack_s)
         pause_s = max(settings.nack_s, answer_s, self._late_s(stream)) * float(2 ** min(stream.doublings, _DOUBLINGS))
@@ -252,7 +334,7 @@ class Repair:
         repeats = ask is None or not lossy or ask[1] <= again_since
         # As long as nothing is known to be lost, some gaps are left to show whether they close by themselves.
         ripe = now - max(min(late_s, wait_s), 0.0 if stream.losses >= _LOSSES else settings.nack_s / 4)
-        upto = max((upto for since, upto in stream.marks if since <= ripe), default=stream.marks[0][1])
+        upto = max((upto for since, upto, _ in stream.marks if since <= ripe), default=stream.marks[0][1])
         # The lowest number first: it is what the rest waits for, and the last to be abandoned. But nobody may have it any more, or
         # there may be no room for it here before another has come: so every other repeated request begins further on.
         missing = self._unanswered(stream, upto, again_since) if lossy else stream.lacks(stream.high + 1, upto)
@@ -260,10 +342,10 @@ class Repair:
         if stream.attempt < 2 and stream.losses < _LOSSES and stream.late_share < 0.5:
             probes = _first(missing, _PROBES << stream.losses)
             # Gaps older than `_longest_s` are lost and not late, so the request names all of them.
-            upto = max((upto for since, upto in stream.marks if since <= now - self._longest_s), default=0)
+            upto = max((upto for since, upto, _ in stream.marks if since <= now - self._longest_s), default=0)
             missing = probes if upto <= probes[-1][1] else stream.lacks(stream.high + 1, upto)
             upto = missing[-1][1]
-        attempt = stream.attempt if repeats else 0
+        attempt = 0 if not repeats or (lossy and stream.answers) else stream.attempt
         turn = attempt // 2 % len(missing) if attempt % 2 and missing else 0
         for low, high in missing[turn:]:
             if request.room <= 0:
@@ -314,7 +396,8 @@ class Repair:
         if stream.index in self._gapped and low <= stream.high + 1 <= high and not stream.put_off:
             stream.put_off = True
             pause = max(self.settings.nack_s, self._answer_s) * self.context.rng.uniform(1.0, 2.0)
-            stream.nack_at = max(stream.nack_at, self.context.now + pause)
+            due = stream.nack_at if stream.attempt or not stream.marks else min(stream.nack_at, self._due_by(stream))
+            self._ask_at(stream, max(due, self.context.now + pause))
 
     def _ask_at(self, stream: Stream, when: float) -> None:
         stream.nack_at = when

@@ -23,8 +23,9 @@ _PASSED_LIMIT = 4_096
 class Stream:
     __slots__ = (
         *("_passed", "above", "answers", "asked_to", "asks", "attempt", "bytes", "doublings", "firsts", "frames", "heard_to"),
-        *("high", "index", "known", "lasts", "late_at", "late_dev_s", "late_s", "late_share", "losses", "marks", "nack_at", "parts"),
-        *("parts_bytes", "put_off", "rests", "say_at", "say_at_bytes", "sender", "stable", "tidy", "top"),
+        *("high", "index", "known", "lasts", "late_at", "late_dev_s", "late_s", "late_share", "lead_s", "losses", "marks", "nack_at"),
+        *("parts", "parts_bytes", "put_off", "rests", "say_at", "say_at_bytes", "sender", "stable", "tidy", "told", "top", "trust"),
+        *("filled", "unneeded", "vouched"),
     )
 
     def __init__(self, index: int, sender: MemberId, cut: int = 0) -> None:
@@ -57,14 +58,25 @@ class Stream:
         """Up to which number messages were asked for by this member, and by any."""
         self.asks: list[list[float]] = []
         """When what is missing was asked for first and last, and up to which number, rising: what is above the number before it."""
-        self.marks: list[tuple[float, int]] = []
-        """Since when what is missing up to which number is known to be missing, both rising. Empty when nothing is missing."""
+        self.marks: list[tuple[float, int, float]] = []
+        """Since when what is missing up to which number should be here, both rising, and when that was first heard of. Empty when nothing
+        is missing. In the future for what only members told of who do not send the stream's frames to this one."""
+        self.vouched = self.told = cut
+        """Up to which number what is missing should be here: a later message came, or the member that sends the stream's frames to this one
+        told of it. And up to which number other members told of what was missing."""
+        self.trust, self.lead_s = 0, 0.0
+        """How often in a row what other members told of first was here already or had to be asked for; negative after it was on its way.
+        And how much longer it may then be missing."""
         self.late_s = self.late_dev_s = self.late_at = 0.0
         """How long after its gap was seen a late message comes: mean, mean deviation, and when that was last seen."""
         self.late_share = 0.0
         """Of the gaps that closed lately, the share that closed before anybody asked."""
         self.losses = 0
         """How often in a row something came after it was asked for, and messages were not late."""
+        self.filled: dict[int, tuple[float, float]] = {}
+        """What came after one request: how late it was, and how much of that others had told of it before it could be here."""
+        self.unneeded = 0.0
+        """The share of such requests, lately, of which the message came twice."""
         self._passed: set[tuple[int, int]] = set()
         """Number and index of the parts that were sent on, of messages that are not here yet."""
 
@@ -93,14 +105,26 @@ class Stream:
             self.known = last
         return fresh
 
-    def mark(self, now: float) -> None:
-        """Notes that everything missing up to `known`, as far as it was not noted before, is missing since now."""
+    def mark(self, since: float, now: float) -> None:
+        """Notes that everything missing up to `known`, as far as it was not noted before, is missing since then."""
         marks = self.marks
         if not marks or marks[-1][1] < self.known:
-            marks.append((now, self.known))
+            marks.append((max(since, marks[-1][0]) if marks else since, self.known, now))
             if len(marks) > _MARKS_LIMIT:
                 # The later mark of two counts for both: what is missing is at worst asked for a little later.
                 del marks[:-1:2]
+
+    def vouch(self, now: float, upto: int) -> bool:
+        """Notes that everything up to `upto` that is not here is missing, from now on at the latest. Returns whether that is news."""
+        marks = self.marks
+        self.vouched = max(self.vouched, upto)
+        if not marks or marks[-1][0] <= now:
+            return False
+        place = next(place for place, (since, _, _) in enumerate(marks) if since > now)
+        if upto <= (marks[place - 1][1] if place else self.high):
+            return False
+        marks[place:] = [(now, upto, now), *(mark for mark in marks[place:] if mark[1] > upto)]
+        return True
 
     def ask_of(self, number: int) -> list[float] | None:
         """The entry of `asks` for a number, if it was asked for."""
@@ -127,7 +151,12 @@ class Stream:
 
     def missing_since(self, number: int) -> float | None:
         """Since when a number is known to be missing; None when it is not."""
-        return next((since for since, upto in self.marks if upto >= number), None)
+        mark = self.mark_of(number)
+        return None if mark is None else mark[0]
+
+    def mark_of(self, number: int) -> tuple[float, int, float] | None:
+        """The entry of `marks` for a number, if it is missing."""
+        return next((mark for mark in self.marks if mark[1] >= number), None)
 
     def prune_marks(self, now: float) -> None:
         """Forgets the marks of what is here, and when it was asked for."""
@@ -140,13 +169,14 @@ class Stream:
         del marks[:count]
         if not marks and self.high < self.known:
             # A message of which only a part came, and was abandoned, is known and was not marked.
-            self.mark(now)
+            self.mark(now, now)
 
     def forget_known(self, known: int, now: float) -> None:
         """No more than `known` is known to exist, whatever was said before."""
         self.known = max(known, self.top, self.high)
-        self.marks = [(since, min(upto, self.known)) for since, upto in self.marks]
+        self.marks = [(since, min(upto, self.known), told_at) for since, upto, told_at in self.marks]
         self.asked_to, self.heard_to = min(self.asked_to, self.known), min(self.heard_to, self.known)
+        self.vouched = min(self.vouched, self.known)
         while self.asks and self.asks[-1][2] > self.known:
             del self.asks[-1]
         self.prune_marks(now)

@@ -21,11 +21,18 @@ def children(member: int, root: int, members: int, fanout: int) -> list[int]:
     return [(child + root) % members for child in range(lowest, min(lowest + fanout, members))]
 
 
+def parent(member: int, root: int, members: int, fanout: int) -> int:
+    """Who sends on to member number `member` what member number `root` sent; the root itself for what is its own."""
+    position = (member - root) % members
+    return (max(position - 1, 0) // fanout + root) % members
+
+
 class Tree(Reliable):
     forwards = True
 
     def __init__(self, context: Context, ordering: Ordering, on_accept: OnAccept | None) -> None:
         self._targets_by_root: dict[MemberId, tuple[MemberId, ...]] = {}
+        self._bringers_by_root: dict[MemberId, MemberId] = {}
         super().__init__(context, ordering, on_accept)
 
     def targets(self, origin: MemberId) -> tuple[MemberId, ...]:
@@ -36,9 +43,18 @@ class Tree(Reliable):
             targets = self._targets_by_root[origin] = tuple(members[rank] for rank in ranks)
         return targets
 
+    def bringer(self, stream: Stream) -> MemberId:
+        bringer = self._bringers_by_root.get(stream.sender)
+        if bringer is None:
+            members, root = self.context.view.members, self.data[stream.sender].index
+            above = parent(self.mine.index, root, len(members), self.context.options.fanout)
+            bringer = self._bringers_by_root[stream.sender] = members[above]
+        return bringer
+
     def forward(self, stream: Stream, wire: bytes, source: MemberId | None) -> None:
         self.put_on_its_way(stream.sender, wire)
 
     def on_view(self, view: View, starts: dict[MemberId, int]) -> None:
         self._targets_by_root.clear()
+        self._bringers_by_root.clear()
         super().on_view(view, starts)

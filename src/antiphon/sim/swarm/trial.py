@@ -1,6 +1,7 @@
 """Trials: parts of a run of nodes in which the network is calm and one promise can be judged exactly.
 
-`requests`: messages under arrival jitter below `nack_s`, before the faults begin. Nothing is lost, so nothing may be asked for.
+`requests`: messages on links of constant delays that differ, some longer than `nack_s`, and then under arrival jitter below `nack_s`,
+before the faults begin. Nothing is lost, so nothing may be asked for.
 `eviction`: after the faults, a member of a group with `slow="evict"` stops reading while others want to send. It must leave the view within
 a bounded time, and the others must go on.
 `recovery`: after the last corrupted frame, all nodes that live must be in one view again, and what each of them sends then must reach all.
@@ -10,12 +11,13 @@ from __future__ import annotations
 
 import random
 from contextlib import suppress
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from antiphon.errors import WorldError
 from antiphon.model.ids import MemberId, MessageId
 from antiphon.sim.log import Delivered, hash_of
-from antiphon.sim.network import NetworkModel, Uniform
+from antiphon.sim.network import Constant, LinkModel, NetworkModel, Uniform
 from antiphon.sim.oracles import Violation
 
 if TYPE_CHECKING:
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 _JITTER_MESSAGES = 40
 _JITTER_SPAN_S = 1.0
 _JITTER_REST_S = 0.5
+_FAR_S = 0.05
+"""The longest constant delay: members are probed over it, too."""
+_LEAD_SHARE = 0.2
+"""How much later than elsewhere a message may arrive at a member at most, as a share of `nack_max_s`: beyond a quarter it is asked for."""
 _BACKLOG_WINDOWS = 3
 """How many windows of messages a sender has yet to say at any moment of an eviction."""
 _STEP_S = 0.02
@@ -38,9 +44,28 @@ _ROUND_S = 2.0
 
 
 def judge_requests(play: Play, group: str, jitter_s: float) -> list[Violation]:
-    """Lets members talk under jitter and counts the repair requests; a view that changes meanwhile is not judged."""
+    """Lets members talk on links of unlike but constant delays, and then under jitter."""
+    far_s, network = _unlike(play)
+    found = _judge_requests(play, group, network, f"constant delays up to {far_s * 1000:.1f} ms")
+    jitter = NetworkModel(latency=Uniform(0.0, jitter_s))
+    return found + _judge_requests(play, group, jitter, f"0 to {jitter_s * 1000:.1f} ms of jitter")
+
+
+def _unlike(play: Play) -> tuple[float, NetworkModel]:
+    """A network on which some pairs of nodes are far from each other, and how far."""
+    world, rng = play.world, random.Random(f"{play.case.seed}/unlike-trial")
+    hops = len(world.names) if play.weather.options.multicast == "tree" else 1
+    far_s = rng.uniform(0.5, 1.0) * min(_FAR_S, _LEAD_SHARE * world.settings.nack_max_s / hops)
+    far = LinkModel(latency=Constant(far_s))
+    pairs = [pair for pair in combinations(world.names, 2) if rng.random() < 0.4]
+    links = {link: far for one, other in pairs for link in ((one, other), (other, one))}
+    return far_s, NetworkModel(latency=Constant(rng.uniform(0.0, 0.2) * far_s), links=links)
+
+
+def _judge_requests(play: Play, group: str, network: NetworkModel, weather: str) -> list[Violation]:
+    """Counts the repair requests while members talk on a network; a view that changes meanwhile is not judged."""
     world, rng = play.world, random.Random(f"{play.case.seed}/jitter-trial")
-    calm, world.network = world.network, NetworkModel(latency=Uniform(0.0, jitter_s))
+    calm, world.network = world.network, network
     world.run(_JITTER_REST_S)
     views = [world.view_of(name, group) for name in world.names if world.is_member(name, group)]
     before, start = world.requests, world.now
@@ -60,7 +85,7 @@ def judge_requests(play: Play, group: str, jitter_s: float) -> list[Violation]:
     world.run(_JITTER_REST_S)
     if not made or not unchanged:
         return []
-    why = f"{made} repair requests at 0 to {jitter_s * 1000:.1f} ms of jitter, nack_s={world.settings.nack_s:g}, although nothing was lost"
+    why = f"{made} repair requests at {weather}, nack_s={world.settings.nack_s:g}, although nothing was lost"
     return [Violation("requests", MemberId("group"), (), why)]
 
 
