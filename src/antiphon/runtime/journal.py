@@ -121,7 +121,7 @@ class Journal:
 
     def _tell_drops(self, now: float, where: str, drops: Mapping[str, int]) -> None:
         for reason, count in drops.items():
-            if reason == "connection_lost" or (where in ("node", "security") and reason in SAYS):
+            if reason == "connection_lost" or (where == "node" and reason in SAYS):
                 continue  # told as such
             told, when = self._told.get((where, reason), (0, float("-inf")))
             if count < told:

@@ -1,7 +1,8 @@
 """Trials: parts of a run of nodes in which the network is calm and one promise can be judged exactly.
 
 `requests`: messages on links of constant delays that differ, some longer than `nack_s`, and then under arrival jitter below `nack_s`,
-before the faults begin. Nothing is lost, so nothing may be asked for.
+before the faults begin. Nothing is lost, so nothing may be asked for; but where delays differ, each member may ask once for each sender
+to learn that what others tell of may be on its way.
 `eviction`: after the faults, a member of a group with `slow="evict"` stops reading while others want to send. It must leave the view within
 a bounded time, and the others must go on.
 `recovery`: after the last corrupted frame, all nodes that live must be in one view again, and what each of them sends then must reach all.
@@ -46,9 +47,9 @@ _ROUND_S = 2.0
 def judge_requests(play: Play, group: str, jitter_s: float) -> list[Violation]:
     """Lets members talk on links of unlike but constant delays, and then under jitter."""
     far_s, network = _unlike(play)
-    found = _judge_requests(play, group, network, f"constant delays up to {far_s * 1000:.1f} ms")
+    found = _judge_requests(play, group, network, f"constant delays up to {far_s * 1000:.1f} ms", each=1)
     jitter = NetworkModel(latency=Uniform(0.0, jitter_s))
-    return found + _judge_requests(play, group, jitter, f"0 to {jitter_s * 1000:.1f} ms of jitter")
+    return found + _judge_requests(play, group, jitter, f"0 to {jitter_s * 1000:.1f} ms of jitter", each=0)
 
 
 def _unlike(play: Play) -> tuple[float, NetworkModel]:
@@ -62,8 +63,9 @@ def _unlike(play: Play) -> tuple[float, NetworkModel]:
     return far_s, NetworkModel(latency=Constant(rng.uniform(0.0, 0.2) * far_s), links=links)
 
 
-def _judge_requests(play: Play, group: str, network: NetworkModel, weather: str) -> list[Violation]:
-    """Counts the repair requests while members talk on a network; a view that changes meanwhile is not judged."""
+def _judge_requests(play: Play, group: str, network: NetworkModel, weather: str, each: int) -> list[Violation]:
+    """Counts the repair requests while members talk on a network: `each` are allowed for each member and sender. A view that changes
+    meanwhile is not judged."""
     world, rng = play.world, random.Random(f"{play.case.seed}/jitter-trial")
     calm, world.network = world.network, network
     world.run(_JITTER_REST_S)
@@ -83,7 +85,7 @@ def _judge_requests(play: Play, group: str, network: NetworkModel, weather: str)
     unchanged = views == [world.view_of(name, group) for name in names]
     world.network = calm
     world.run(_JITTER_REST_S)
-    if not made or not unchanged:
+    if made <= each * len(names) * (len(names) - 1) or not unchanged:
         return []
     why = f"{made} repair requests at {weather}, nack_s={world.settings.nack_s:g}, although nothing was lost"
     return [Violation("requests", MemberId("group"), (), why)]
