@@ -89,6 +89,9 @@ FOUND_IN_THE_MIX = {
 
 
 FOUND_WITH_LATER_FAULTS = {
+    "a member to which messages of a view were lost listed what it had of that view by time, as is documented, and was accused": Case(
+        seed=2773, kind="nodes", order="total", multicast="tree"
+    ),
     "a sender that was refused, and had a little credit again, did not count as waiting: nobody was evicted and nobody sent": Case(
         seed=26, kind="nodes", order="fifo", multicast="tree", delivery="safe", faults=("stuck",)
     ),

@@ -17,7 +17,7 @@ from antiphon.model.control import Wants
 from antiphon.model.ids import MemberId, MessageId
 from antiphon.sim.log import Delivered, MemberLog, Missed
 from antiphon.sim.oracles import ORACLES, Violation, check_group, promised
-from antiphon.sim.oracles.history import History
+from antiphon.sim.oracles.history import History, Life
 from antiphon.sim.swarm.case import Case
 from antiphon.sim.swarm.chatter import GROUP
 from antiphon.sim.swarm.node_weather import SHORT_HISTORY, NodeWeather
@@ -61,6 +61,7 @@ def judge_histories(play: Play) -> list[Violation]:
     short = play.weather.settings.history_messages == SHORT_HISTORY
     place_of = {message: place for place, message in enumerate(longest)}
     log_by_member = {log.member: log for log in world.logs_of(GROUP)}
+    view_by_message = {event.id: event.view for log in log_by_member.values() for event in log.events if type(event) is Delivered}
     for member, messages in history_by_member.items():
         delivered = {event.id for event in log_by_member[member].events if type(event) is Delivered}
         for odd in sorted(set(messages) - delivered if short else delivered.symmetric_difference(messages))[:1]:
@@ -70,12 +71,21 @@ def judge_histories(play: Play) -> list[Violation]:
         partial = short or play.world.wants.get(member, Wants()).kind != "all"
         if partial and play.weather.options.order == "total":
             continue
+        # The same holds for an epoch of which messages are lost to a member.
+        holed = _views_with_losses(log_by_member[member], view_by_message) if play.weather.options.order == "total" else set()
         for one, two in pairwise(message for message in messages if message in place_of):
-            if place_of[two] < place_of[one]:
+            view = view_by_message.get(one)
+            if place_of[two] < place_of[one] and not (view in holed and view == view_by_message.get(two)):
                 found.append(Violation("history", member, (one, two), f"has {one} before {two}, which others have first"))
                 break
     # Where lost messages are not repaired, or old ones forgotten, nobody has a whole history.
     return found if short or play.weather.options.multicast == "besteffort" else found + _judge_canon(play, longest)
+
+
+def _views_with_losses(log: MemberLog, view_by_message: dict[MessageId, int]) -> set[int]:
+    """Return the views in which messages were sent of which this member was told that they are lost."""
+    missed = Life(log).missed
+    return {view for message, view in view_by_message.items() if message.sender in missed and message.seqno in missed[message.sender]}
 
 
 def _judge_canon(play: Play, canon: list[MessageId]) -> list[Violation]:
