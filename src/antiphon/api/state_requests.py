@@ -113,8 +113,8 @@ class StateRequests:
             self.review()
 
     def release(self, reader: int, consumer: Consumer | None) -> None:
-        """What this consumer was handed by the reader is applied, and what was handed to those that have ended or are not known: that may
-        have been on its behalf."""
+        """Count the messages that the reader handed to this consumer as applied, and those that it handed to consumers that have ended or
+        are not known, because these may have read on its behalf."""
         handling = self._handling.get(reader)
         if handling is not None:
             handling = {

@@ -209,7 +209,7 @@ class Reliable(Multicast):
         """Sends a frame on, on first receipt."""
 
     def bringer(self, stream: Stream) -> MemberId:
-        """Who sends the frames of a stream to this member, and is not heard to have more than what is on its way from it."""
+        """Return the member that sends the frames of a stream to this one: on the same link its digest cannot overtake them."""
         return stream.sender
 
     def receive_digest(self, digest: Digest, wire: bytes, source: MemberId | None) -> None:

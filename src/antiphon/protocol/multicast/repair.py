@@ -129,9 +129,8 @@ class Repair:
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
     def note_gap(self, stream: Stream, new: bool = True, upto: int | None = None, at_once: bool = False) -> None:
-        """Something of the stream is missing, at least for now; `new`: more than before. It is asked for after a while, or `at_once`.
-
-        What lies beyond `upto` is only hearsay: somebody has it, who need not have got it the same way and may be nearer."""
+        """Note that messages of the stream are missing, at least for now; `new`: more than before. They are requested after a while, or
+        `at_once`. Numbers beyond `upto` are known only from members other than the `bringer`, which may have received them earlier."""
         if stream.high >= stream.known or self._frozen or self._resting:
             return
         now, sure = self.context.now, stream.known if upto is None else min(upto, stream.known)
@@ -156,11 +155,11 @@ class Repair:
             self._ask_at(stream, min(stream.nack_at, self._due_further(stream)))
 
     def _hearsay_s(self, stream: Stream) -> float:
-        """How much longer a gap may be open that only members told of who do not send the stream's frames to this one."""
+        """Return the additional time for a gap that only members other than the `bringer` have announced."""
         return 0.0 if stream.trust >= _TRUSTED else min(stream.lead_s, self._longest_s)
 
     def _note_filled(self, stream: Stream, number: int) -> None:
-        """Something that was asked for is here. If it was asked for once and comes twice, the request was not needed."""
+        """Remember a message that came after one request: if it comes a second time, the request was not needed."""
         ask, mark = stream.ask_of(number), stream.mark_of(number)
         if ask is None or mark is None or ask[0] < ask[1]:
             return
@@ -171,7 +170,8 @@ class Repair:
         stream.unneeded -= stream.unneeded * _UNNEEDED_GAIN
 
     def note_duplicate(self, stream: Stream, number: int) -> None:
-        """What is here came once more. Of most of what is lost only the answer comes, even where others ask for it too."""
+        """Note that a message came a second time. If it had been asked for once, it was late and not lost: a lost message comes once, as
+        the answer."""
         late_s, lead_s = stream.filled.pop(number, (math.inf, 0.0))
         if late_s == math.inf:
             return
@@ -183,13 +183,13 @@ class Repair:
             self._learn(stream, late_s)
 
     def _note_lead(self, stream: Stream, lead_s: float) -> None:
-        """Something came so much after others had told of it, and before the member that it comes from did."""
+        """Learn that a message arrived `lead_s` after members other than the `bringer` had announced it."""
         if lead_s > self.settings.nack_s / 2:
             stream.trust = -_DISTRUST
         stream.lead_s = max(2 * lead_s, stream.lead_s - (stream.lead_s - 2 * lead_s) / 32)
 
     def note_level(self, stream: Stream) -> None:
-        """A member told of something first that was here already."""
+        """Learn that a message was here before a member other than the `bringer` announced it."""
         stream.trust = min(stream.trust + 1, _TRUSTED)
 
     def fill(self, stream: Stream, first: int, before: int) -> None:

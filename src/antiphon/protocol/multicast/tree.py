@@ -22,7 +22,7 @@ def children(member: int, root: int, members: int, fanout: int) -> list[int]:
 
 
 def parent(member: int, root: int, members: int, fanout: int) -> int:
-    """Who sends on to member number `member` what member number `root` sent; the root itself for what is its own."""
+    """Return the number of the member that forwards to number `member` what number `root` sent; `root` itself for its own messages."""
     position = (member - root) % members
     return (max(position - 1, 0) // fanout + root) % members
 
