@@ -145,7 +145,7 @@ def live_audit(rows: DataFrame) -> DataFrame:
 
 
 def _with_stretches(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """Leaves only the rows that a watch is told, each with the stretch of rows of its writer in which it was read."""
+    """Keep the rows that a watch needs, and add to each the stretch of consecutive rows of its writer with which it was read."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

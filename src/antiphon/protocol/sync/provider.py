@@ -5,9 +5,9 @@ application gives it, whenever it comes, is the state at exactly that point; or 
 Until then newcomers that ask are told to wait. Newcomers that ask at the same point share a snapshot. The pieces of it are sent as they
 are asked for, the first without asking.
 
-Keeps up to four snapshots of at most `state_bytes` each, for a minute beyond the last question. A fifth takes the place of one that nobody
-needs any more: its askers have left the view, have asked for another since, or were sent all of it and have asked for nothing for
-`_QUIET` times `retry_s`; of several the one that was asked for longest ago. If there is none, who asks is told to wait.
+Keeps up to four snapshots of at most `state_bytes` each, for a minute after the last request. A fifth replaces one that is not needed:
+its newcomers have left the view, have asked for another since, or were sent all of it and have requested nothing for `_QUIET` times
+`retry_s`; of several, the one requested longest ago. If all four are needed, the newcomer is refused and asks again later.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Provider:
 
     def provide(self, snapshot: int, state: bytes | None, unread: Sequence[UnreadEvent] = (), reason: str = "") -> None:
         """Take the application's answer to StateWanted: its state as it was before the `unread` events, which are the last before
-        StateWanted; or None, and the `reason` why it gives none. With `NOT_YET` the application is told StateWanted again, at a later
-        point, when the newcomer asks again."""
+        StateWanted; or None, and the `reason` why it gives none. With the reason `NOT_YET`, the next request of the newcomer
+        raises StateWanted again, at a later point of the stream."""
         if state is not None and len(state) > self.port.settings.state_bytes:
             limit = self.port.settings.state_bytes
             raise InvalidOption("state", f"{len(state):,} bytes", f"a state may have {limit:,}: give a smaller one, or raise state_bytes")
@@ -180,5 +180,5 @@ class Taken:
         """When a newcomer last asked for it or for pieces of it."""
         self.number_by_asker = {asker: number}
         self.given_to: set[MemberId] = set()
-        """Who was sent the last piece."""
+        """Newcomers to which the last piece was sent."""
         self.timer: Timer | None = None

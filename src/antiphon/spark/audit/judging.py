@@ -123,7 +123,7 @@ def walked_findings(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(ledger.group, f"{UNJUDGED}{promise}")
     for promise in PROMISES:
         if promise in ledger.promises and is_judged(promise, ledger.promises):
-            yield Finding(ledger.group, promise)  # so that it is told also where there is nothing to look at
+            yield Finding(ledger.group, promise)  # listed also if there is nothing to check
     if ODD_LEDGER in evidence.odd:
         suspects.add(LEDGER)
     else:

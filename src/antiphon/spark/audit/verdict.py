@@ -18,14 +18,14 @@ VIOLATIONS = 1_000
 """Violations that are told in full, of all groups and promises."""
 
 OF_TRACES = ("description", "positions")
-"""What is about the trace itself: that members describe their group alike, and number their deliveries without a jump."""
+"""Promises about the trace itself: members describe their group alike, and number their deliveries without a jump."""
 PROMISES = (
     *OF_TRACES,
     *("integrity", "no_duplication", "validity", "agreement", "nothing_lost", "virtual_synchrony", "views"),
     *("fifo", "causal", "total", "parent_before_child", "minimality"),
     *("topic_numbers", "topic_order", "topic_nothing_lost", "topic_gaps", "topic_done"),
 )
-"""Everything an audit looks for, in the order in which it is told."""
+"""All promises that an audit checks, in the order of its report."""
 
 
 class Witness(Struct, frozen=True, order=True):
